@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from relaxjax.ir.types import is_float
 from relaxjax.ops.lax.inlining import alone, scan_counts
 
 from .indexing import gather, scatter
@@ -90,7 +91,10 @@ class _Evaluation:
         if name in _SERIES:
             return [value - 1 for value in rounding([value + 1 for value in _computed(eqn, args)])]
         terms = rounding(args) if name in _SUMS else args
-        return rounding(_computed(eqn, terms), args)
+        results = rounding(_computed(eqn, terms), args)
+        if name != "reduce_sum" or not is_float(str(args[0].dtype)):
+            return results
+        return [results[0] + _off_on_the_way(eqn, args[0], rounding)]
 
     def scan(
         self,
@@ -127,6 +131,17 @@ class _Evaluation:
             after = self.program(body_jaxpr, [*consts[1], *carry])
             carry = [_where_going(going, new, old) for new, old in zip(after, carry, strict=True)]
         return carry
+
+
+def _off_on_the_way(eqn: Any, terms: Any, rounding: Rounding) -> Any:
+    """How far sums may be off because each partial sum is rounded.
+
+    Added up one after the other, so many terms are off by about the root of their number, and equal
+    ones by more: they are rounded to the same side.
+    """
+    (sizes,) = _computed(eqn, [np.abs(terms)])
+    count = terms.size / max(sizes.size, 1)
+    return 0.5 * math.sqrt(count) * (rounding([sizes])[0] - sizes)
 
 
 def _computed(eqn: Any, args: list[Any]) -> list[Any]:

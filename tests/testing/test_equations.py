@@ -12,7 +12,8 @@ from jax import lax
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from relaxjax.testing.equations import RULES, run
+from relaxjax.testing.equations import RULES, run, traced
+from relaxjax.testing.rounding import Rounded
 
 X = np.arange(24, dtype="float32").reshape(4, 6) - 11
 # Some lie outside of X: before it, and behind it, and where only a part of a window fits.
@@ -116,3 +117,13 @@ def test_what_each_device_runs() -> None:
     mapped = jax.shard_map(summed, mesh=mesh, in_specs=P("all"), out_specs=P())
     found = run(lambda x: mapped(x) + 1, X)
     chex.assert_trees_all_close(found, np.sin(X) + 1, rtol=1e-6)
+
+
+def test_a_long_sum_is_rounded_on_its_way() -> None:
+    numbers = np.full(1024, 0.7)
+    total = traced(jnp.sum, numbers)
+    off = [total(numbers, rounding=Rounded(1e-3, seed)) / 716.8 - 1 for seed in range(8)]
+    assert 4e-3 < max(map(abs, off)) < 18e-3  # half the root of 1024 is 16
+    few = np.full(4, 0.7)
+    off = [traced(jnp.sum, few)(few, rounding=Rounded(1e-3, seed)) / 2.8 - 1 for seed in range(8)]
+    assert 0 < max(map(abs, off)) < 4e-3
