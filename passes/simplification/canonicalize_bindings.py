@@ -24,12 +24,14 @@ from relaxjax.ir.scoped import Scoped
 from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import (
     definable_symbols,
+    is_call_of_leaves,
     kept,
     map_children,
     nested_bindings,
     substitute,
     substitute_type,
     used_vars,
+    uses_any,
 )
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -132,6 +134,8 @@ def _value(value: Expr, names: Names, tuples: Tuples) -> Expr:
     if isinstance(value, Var):
         known = names.find(value)
         return value if known is None else known
+    if is_call_of_leaves(value) and not uses_any(value, names):
+        return value
     if isinstance(value, SeqExpr):
         return _sequence(value, names, tuples)
     return map_children(value, lambda child: _value(child, names, tuples))

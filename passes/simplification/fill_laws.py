@@ -9,10 +9,11 @@ from jax import core
 from relaxjax.ir.expr import Call, Constant, Expr, np_dtype
 from relaxjax.ir.laws import law, says
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, dtype_name
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.lax import x64_for
 
+from .exact_numbers import exact_result
 from .tensors import count_ratio, fill, fills, has_shape_of, same_type, tensor_filled
 
 
@@ -47,9 +48,11 @@ def filled(call: Call, op: Op, known: Uses) -> Expr | None:
     dtypes = [ty.dtype for ty in types if isinstance(ty, TensorType) and ty.dtype is not None]
     if len(dtypes) != len(types):
         return None
-    with x64_for(call.ty, call.attrs, *types), core.eval_context():
-        scalars = [np.asarray(n, np_dtype(d)) for n, d in zip(numbers, dtypes, strict=True)]
-        result = np.asarray(op.lower(*map(jax.numpy.asarray, scalars), **call.attrs))
+    scalars = [np.asarray(n, np_dtype(d)) for n, d in zip(numbers, dtypes, strict=True)]
+    result = exact_result(call, scalars)
+    if result is None or dtype_name(result.dtype) != getattr(call.ty, "dtype", None):
+        with x64_for(call.ty, call.attrs, *types), core.eval_context():
+            result = np.asarray(op.lower(*map(jax.numpy.asarray, scalars), **call.attrs))
     if result.shape != () or np.imag(result) != 0:
         return None
     return tensor_filled(call, np.real(result).item())

@@ -1,6 +1,6 @@
 """Walking expressions: functions, not visitor classes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from operator import is_
 from typing import Any, TypeGuard
 
@@ -57,7 +57,12 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def is_call_of_leaves(expr: Expr) -> TypeGuard[Call]:
     """Whether an expression is a call with nothing inside of its arguments, as nearly all are."""
-    return type(expr) is Call and not _inner(expr)
+    if type(expr) is not Call or type(expr.op) not in _LEAVES:
+        return False
+    for arg in expr.args:  # noqa: SIM110  # a generator here takes twice as long
+        if type(arg) not in _LEAVES:
+            return False
+    return True
 
 
 def _inner(expr: Expr) -> list[Expr]:
@@ -113,7 +118,10 @@ def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
         item = waiting.pop()
         if isinstance(item, SeqExpr):
             yield item
-        waiting += reversed(_inner(item))
+            values = [b.value for b in item.bindings() if not is_call_of_leaves(b.value)]
+            waiting += (item.body, *reversed(values))
+        else:
+            waiting += reversed(_inner(item))
 
 
 def nested_bindings(expr: Expr) -> Iterator[Binding]:
@@ -145,7 +153,8 @@ def used_vars(expr: Expr) -> tuple[Var, ...]:
 
 def free_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` uses and does not define, each once, in order."""
-    used, bound = used_vars(expr), set(_definitions(expr))
+    used = used_vars(expr)
+    bound = set() if is_call_of_leaves(expr) else set(_definitions(expr))
     return tuple(var for var in used if var not in bound) if bound else used
 
 
@@ -156,13 +165,23 @@ def global_vars(expr: Expr) -> tuple[GlobalVar, ...]:
 
 def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     """`expr` with variables replaced at their uses."""
-    if not mapping:
+    if not mapping or (is_call_of_leaves(expr) and not uses_any(expr, mapping)):
         return expr
 
     def visit(expr: Expr) -> Expr:
         return mapping.get(expr, expr) if isinstance(expr, Var) else map_children(expr, visit)
 
     return visit(expr)
+
+
+def uses_any(call: Call, variables: Container[Var]) -> bool:
+    """Whether a call of leaves uses one of some variables."""
+    if isinstance(call.op, Var) and call.op in variables:
+        return True
+    for arg in call.args:  # noqa: SIM110  # a generator here takes twice as long
+        if isinstance(arg, Var) and arg in variables:
+            return True
+    return False
 
 
 def substitute_type(ty: Type, mapping: Mapping[SymbolicVar, Dim]) -> Type:
@@ -265,15 +284,16 @@ def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
 
 def map_children(expr: Expr, visit: Rule) -> Expr:
     """`expr` with `visit` applied to the expressions directly inside it."""
-    if type(expr) in _LEAVES:
+    kind = type(expr)
+    if kind in _LEAVES:
         return expr
+    if kind is Call:
+        return _map_call(expr, visit)  # type: ignore[arg-type]  # it is one
     match expr:
         case Var() | Op() | Constant():
             return expr
         case Call():
-            op, args = visit(expr.op), kept(expr.args, map(visit, expr.args))
-            same = op is expr.op and args is expr.args
-            return expr if same else replace(expr, op=op, args=args)
+            return _map_call(expr, visit)
         case Tuple(fields=items):
             return _retyped(expr, fields=kept(items, map(visit, items)))
         case TupleGetItem():
@@ -292,6 +312,12 @@ def map_children(expr: Expr, visit: Rule) -> Expr:
             return replace(expr, body=visit(expr.body))
         case _:
             return expr
+
+
+def _map_call(call: Call, visit: Rule) -> Call:
+    op, args = visit(call.op), kept(call.args, map(visit, call.args))
+    same = op is call.op and args is call.args
+    return call if same else replace(call, op=op, args=args)
 
 
 def _retyped(expr: Expr, **changes: Any) -> Expr:
