@@ -105,7 +105,7 @@ class Program:
     @cached_property
     def decisions(self) -> frozenset[Var]:
         """The forward values that might be others if they were computed again."""
-        params = self.function.params
+        params = frozenset(self.function.params)
         bindings = [step.binding for step in self.forward if step.var not in params]
         return decisions(bindings, params if self.is_whole else ())
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TypeAlias
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
 
+from .found_once import found_once
 from .moments import Moments
 from .program import Program
 from .step import Step, size_of
@@ -33,7 +34,7 @@ class Task:
     again: bool
     waits: tuple[Wait, ...] = ()  # at most one for each of its inputs
 
-    @cached_property
+    @found_once
     def value(self) -> Value:
         return self.step.var, self.again
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from relaxjax.ir.dims import Dim
@@ -18,6 +18,7 @@ from relaxjax.ir.walk import free_vars
 from relaxjax.ops.cost import cost_of
 from relaxjax.ops.cost_rules import VIEWS, UnknownCostError, byte_count, elements
 
+from .found_once import found_once
 from .writes import is_write
 
 
@@ -51,14 +52,14 @@ class Step:
     op: Op | None
     pure: bool
 
-    @cached_property
+    @found_once
     def is_view(self) -> bool:
         """Whether the value is another name, or another view, of the bytes of its inputs."""
         if self.op is not None:
             return (self.op.cost is VIEWS and not self.waits) or self._moves_no_number
         return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
 
-    @cached_property
+    @found_once
     def is_name(self) -> bool:
         """Whether it is a view, or a function, which reads what it needs where it is run.
 
@@ -66,12 +67,12 @@ class Step:
         """
         return self.is_view or self.is_closure or self.is_sent or self.is_fetched
 
-    @cached_property
+    @found_once
     def is_closure(self) -> bool:
         """Whether it is a function: no bytes that a loop could stack."""
         return isinstance(self.binding.value, Function)
 
-    @cached_property
+    @found_once
     def _moves_no_number(self) -> bool:
         """Whether it is a transpose that leaves the order of all axes but those of length 1."""
         call = self.binding.value
@@ -81,35 +82,35 @@ class Step:
         order = [axis for axis in call.attrs["permutation"] if dims[axis] != 1]
         return order == sorted(order)
 
-    @cached_property
+    @found_once
     def pointwise(self) -> bool:
         """Whether XLA computes it inside what consumes it, if all of that is fusible."""
         return self.op is not None and (self.op.fusion in _POINTWISE or self.waits)
 
-    @cached_property
+    @found_once
     def is_elementwise(self) -> bool:
         """Whether each of its numbers needs only those at its place."""
         return self.op is not None and (self.op.fusion == "elementwise" or self.waits)
 
-    @cached_property
+    @found_once
     def alike(self) -> frozenset[Var]:
         """Those of its inputs that are of its value's type."""
         return frozenset(var for var in self.inputs if var.ty == self.var.ty)
 
-    @cached_property
+    @found_once
     def expensive(self) -> bool:
         """Whether XLA would rather store a pointwise value than compute it in several places."""
         if self._name in _DEAR:
             return not self._has_one_divisor
         return self.flops > _DEAREST_COPIED * self.numbers or self.is_padded
 
-    @cached_property
+    @found_once
     def _has_one_divisor(self) -> bool:
         """Whether many numbers are divided by each: XLA multiplies by what 1 divided by it is."""
         call = self.binding.value
         return isinstance(call, Call) and elements(call.args[1].ty) != self.numbers
 
-    @cached_property
+    @found_once
     def is_padded(self) -> bool:
         """Whether there is something around its input, or elements are chosen by known numbers."""
         call = self.binding.value
@@ -121,13 +122,13 @@ class Step:
             size > 0 for sizes in call.attrs["padding_config"] for size in sizes
         )
 
-    @cached_property
+    @found_once
     def fusible(self) -> bool:
         """Whether XLA computes inside it the pointwise values that it consumes."""
         fusible = self.op is not None and self.op.fusion in _FUSIBLE
         return fusible or self.waits or self._name == "lax.reduce"
 
-    @cached_property
+    @found_once
     def waits(self) -> bool:
         """Whether the value is the first input, had once the second is computed."""
         return self._name == "relax.grad.delay"
@@ -137,30 +138,30 @@ class Step:
         """Whether it divides numbers by others."""
         return self._name == "lax.div"
 
-    @cached_property
+    @found_once
     def is_sent(self) -> bool:
         """Whether the value goes to the memory of the host."""
         return self._name == "relax.memory.to_host"
 
-    @cached_property
+    @found_once
     def is_fetched(self) -> bool:
         """Whether it comes back from there."""
         return self._name == "relax.memory.to_device"
 
-    @cached_property
+    @found_once
     def is_product(self) -> bool:
         """Whether it is a product of matrices, which XLA reads from the tensors that it takes."""
         return self._name in _PRODUCTS
 
-    @cached_property
+    @found_once
     def is_written(self) -> bool:
         return is_write(self.binding.value)
 
-    @cached_property
+    @found_once
     def is_transpose(self) -> bool:
         return self._name in _TRANSPOSES
 
-    @cached_property
+    @found_once
     def layouts(self) -> dict[Var, tuple[int, ...]]:
         """The orders of axes in which a convolution reads its tensors, where not their own."""
         call = self.binding.value
@@ -175,42 +176,42 @@ class Step:
             if isinstance(arg, Var) and order != tuple(range(len(order)))
         }
 
-    @cached_property
+    @found_once
     def is_broadcast(self) -> bool:
         """Whether it has the numbers of its input, each once or several times."""
         return self._name in _BROADCASTS
 
-    @cached_property
+    @found_once
     def is_reduction(self) -> bool:
         return self.op is not None and self.op.fusion == "reduction"
 
-    @cached_property
+    @found_once
     def is_unary(self) -> bool:
         """Whether at most one of its inputs is as large as it is."""
         return sum(size_of(var) >= self.size for var in self.inputs) <= 1
 
-    @cached_property
+    @found_once
     def is_sum(self) -> bool:
         """Whether numbers far apart are summed up, which XLA leaves to a library."""
         call = self.binding.value
         return self._name == "lax.reduce_sum" and isinstance(call, Call) and 0 in call.attrs["axes"]
 
-    @cached_property
+    @found_once
     def is_arithmetic(self) -> bool:
         """Whether what XLA calls for reductions can compute it as well."""
         return self.pointwise and self._name not in _CHOICES and not self._moves
 
-    @cached_property
+    @found_once
     def is_moved(self) -> bool:
         """Whether it is a part or another order of its inputs, for which a kernel reads them."""
         return self._moves and not self.is_transpose and not self.is_view
 
-    @cached_property
+    @found_once
     def _moves(self) -> bool:
         op = self.op
         return op is not None and op.fusion == "injective" and self._name not in _BROADCASTS
 
-    @cached_property
+    @found_once
     def _name(self) -> str:
         return "" if self.op is None else self.op.name
 

@@ -32,7 +32,7 @@ from .module import IRModule
 from .op import Op
 from .types import FuncType, PrimType, TensorType, Type
 from .visibility import Setting, Visibility
-from .walk import bound_vars, definable_symbols, value_symbols
+from .walk import bound_vars, definable_symbols, is_call_of_leaves, value_symbols
 
 _CONDITION = TensorType((), "bool")
 _ANY_FUNCTION = FuncType(pure=False)
@@ -298,6 +298,14 @@ class _VariableChecker(_Checker):
 
     def signature(self, call: Call, name: str) -> None:
         pass
+
+    def call(self, call: Call) -> None:
+        if not is_call_of_leaves(call) or call.ty_args:
+            super().call(call)
+            return
+        for child in (call.op, *call.args):
+            if isinstance(child, Var | GlobalVar):
+                self.leaf(child, "")  # which is no fault of its own
 
 
 def _callee_name(callee: Expr) -> str:

@@ -80,7 +80,12 @@ def post_order(expr: Expr) -> Iterator[Expr]:
     while waiting:
         item = waiting.pop()
         found.append(item)
-        if type(item) not in _LEAVES:
+        if type(item) in _LEAVES:
+            continue
+        if is_call_of_leaves(item):
+            found += item.args[::-1]
+            found.append(item.op)
+        else:
             waiting += children(item)
     return reversed(found)
 
@@ -347,6 +352,8 @@ def _definitions(expr: Expr) -> Iterator[Var]:
             waiting.append(item.body)
         elif isinstance(item, SeqExpr):
             for binding in reversed(tuple(item.bindings())):
-                waiting += (binding, binding.value)
+                waiting.append(binding)
+                if not is_call_of_leaves(binding.value):
+                    waiting.append(binding.value)
         elif type(item) not in _LEAVES:
             waiting += reversed(_inner(item))

@@ -55,11 +55,15 @@ CostRule: TypeAlias = Callable[[Call, FunctionCost], Cost]
 
 def elements(ty: Type | None) -> Dim:
     """How many elements a tensor has, or the tensors of a tuple together."""
+    if isinstance(ty, TensorType):  # as nearly all are
+        return element_count(_dims(ty))
     return sum((element_count(_dims(leaf)) for leaf in _tensors(ty)), start=0)
 
 
 def byte_count(ty: Type | None) -> Dim:
     """How many bytes a tensor takes, or the tensors of a tuple together."""
+    if isinstance(ty, TensorType):
+        return element_count(_dims(ty)) * _width(ty)
     return sum((element_count(_dims(leaf)) * _width(leaf) for leaf in _tensors(ty)), start=0)
 
 

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.types import TensorType
@@ -237,8 +238,7 @@ class _Finder:
         return tuple(dict.fromkeys(found)) if found else ()
 
 
-@dataclass(slots=True)
-class _Use:
+class _Use(NamedTuple):
     """How the consumers of a value consume it."""
 
     all_fuse: bool = True  # all compute it inside them if they can
@@ -249,19 +249,23 @@ class _Use:
     kernel: Hashable = None  # one that reads it
     in_several: bool = False  # whether others do as well
 
-    def add(self, other: "_Use") -> None:
-        self.count += other.count
-        self.parts += other.parts
-        if not other.all_fuse:
-            self.all_fuse = False
-        if not other.all_products:
-            self.all_products = False
-        if other.some_sum:
-            self.some_sum = True
+    def and_by(self, other: "_Use") -> "_Use":
+        """That by other consumers as well."""
         if self.kernel is None:
-            self.kernel, self.in_several = other.kernel, other.in_several
-        elif other.in_several or other.kernel not in (None, self.kernel):
-            self.in_several = True
+            kernel, in_several = other.kernel, other.in_several
+        else:
+            kernel = self.kernel
+            in_several = self.in_several or other.in_several
+            in_several = in_several or other.kernel not in (None, kernel)
+        return _Use(
+            self.all_fuse and other.all_fuse,
+            self.all_products and other.all_products,
+            self.some_sum or other.some_sum,
+            self.count + other.count,
+            self.parts + other.parts,
+            kernel,
+            in_several,
+        )
 
 
 def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value], frozenset[Value]]:
@@ -295,9 +299,7 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
             # What is held back is copied, by a kernel that computes it too.
             added = own if wait is None else _Use(True, False, False, 1, 0, (read, wait))
             known = uses.get(read)
-            if known is None:
-                known = uses[read] = _Use()
-            known.add(added)
+            uses[read] = added if known is None else known.and_by(added)
     return frozenset(unstored), frozenset(in_sums)
 
 
