@@ -1,4 +1,4 @@
-"""Properties that are found when they are first asked for, and are plain attributes from then on."""
+"""Properties that are found when they are first asked for, and are then plain attributes."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
