@@ -1,6 +1,6 @@
 """Expressions: everything that has a value."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,8 @@ from .types import (
     Type,
     dtype_name,
 )
+
+_set = object.__setattr__  # of what is frozen, while it is made
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -187,10 +189,23 @@ class Call(Expr):
     attrs: Attrs = field(default_factory=Attrs)
     ty_args: tuple[Type, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "args", tuple(self.args))
-        object.__setattr__(self, "ty_args", tuple(self.ty_args))
-        object.__setattr__(self, "attrs", as_attrs(self.attrs))
+    def __init__(
+        self,
+        op: Expr,
+        args: Iterable[Expr] = (),
+        attrs: Mapping[str, Any] | None = None,
+        ty_args: Iterable[Type] = (),
+        *,
+        span: Span | None = None,
+        ty: Type | None = None,
+    ) -> None:
+        # Passes make more of these than of all else: each field is set once.
+        _set(self, "op", op)
+        _set(self, "args", tuple(args))
+        _set(self, "attrs", as_attrs(attrs))
+        _set(self, "ty_args", tuple(ty_args))
+        _set(self, "ty", ty)
+        _set(self, "span", span)
 
     @property
     def sinfo_args(self) -> tuple[Type, ...]:

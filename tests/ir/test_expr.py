@@ -210,7 +210,7 @@ def test_a_function_from_outside_is_taken_to_be_impure() -> None:
 
 
 def test_a_call_freezes_what_it_is_given() -> None:
-    call = Call(GlobalVar("f"), [X], {"axes": [1]}, [TY])  # type: ignore[arg-type]  # as TVM allows
+    call = Call(GlobalVar("f"), [X], {"axes": [1]}, [TY])
     assert call == Call(GlobalVar("f"), (X,), Attrs(axes=(1,)), (TY,))
 
 

@@ -84,7 +84,7 @@ def test_any_number_of_arguments_may_go_to_a_variadic_parameter() -> None:
     op = operator(AXIS, values)
     assert op(0, X, Y).args == (X, Y)
     assert arguments(op(0, X, Y)) == ([X, Y], {"axis": 0})
-    assert arguments(Call(op, (), {"axis": 0}))[0] == []  # type: ignore[arg-type]  # frozen there
+    assert arguments(Call(op, (), {"axis": 0}))[0] == []
 
 
 def test_what_follows_from_other_arguments_is_completed() -> None:

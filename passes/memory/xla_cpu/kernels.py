@@ -244,7 +244,7 @@ class _Use(NamedTuple):
     all_fuse: bool = True  # all compute it inside them if they can
     all_products: bool = True  # all are products of matrices
     some_sum: bool = False  # some is a sum
-    count: int = 0
+    number: int = 0  # of them
     parts: int = 0  # how many of them are parts of it
     kernel: Hashable = None  # one that reads it
     in_several: bool = False  # whether others do as well
@@ -261,7 +261,7 @@ class _Use(NamedTuple):
             self.all_fuse and other.all_fuse,
             self.all_products and other.all_products,
             self.some_sum or other.some_sum,
-            self.count + other.count,
+            self.number + other.number,
             self.parts + other.parts,
             kernel,
             in_several,
@@ -287,10 +287,10 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
         if is_inside or (is_view and (step.is_name or not is_result)):
             unstored.add(value)
             kernel = use.kernel, use.in_several
-        if is_inside and step.is_arithmetic and use.some_sum and use.count == 1:
+        if is_inside and step.is_arithmetic and use.some_sum and use.number == 1:
             in_sums.add(value)
         if is_view and not is_result:
-            own = _Use(use.all_fuse, False, use.some_sum, use.count, use.parts, *kernel)
+            own = _Use(use.all_fuse, False, use.some_sum, use.number, use.parts, *kernel)
         else:
             some_sum = step.is_sum or value in in_sums
             own = _Use(step.fusible, step.is_product, some_sum, 1, int(step.is_moved), *kernel)
@@ -305,12 +305,12 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
 
 def _is_view(step: Step, use: _Use) -> bool:
     """Whether a value needs no bytes; a product reads a matrix across without copying it."""
-    return step.is_name or (step.is_transpose and use.all_products and use.count > 0)
+    return step.is_name or (step.is_transpose and use.all_products and use.number > 0)
 
 
 def _is_inside(step: Step, use: _Use) -> bool:
     """Whether a value is computed inside all that consumes it, but for sums, which copy it."""
-    if not (step.pointwise and use.all_fuse and use.count) or use.parts >= _MANY_PARTS:
+    if not (step.pointwise and use.all_fuse and use.number) or use.parts >= _MANY_PARTS:
         return False
     if use.kernel is not None and not use.in_several:
         return True
