@@ -10,7 +10,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.scoped import Scoped
 from relaxjax.ir.types import Type
-from relaxjax.ir.walk import is_call_of_leaves, map_bindings, map_children, substitute
+from relaxjax.ir.walk import is_call_of_leaves, kept, map_bindings, map_children, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .transposed_twins import transposed_by, transposed_twin
@@ -59,7 +59,7 @@ class _Sharing:
         for block in seq.blocks:
             changed = map_bindings(SeqExpr((block,), seq.body), self.binding).blocks[0]
             blocks.append(changed)
-            self.end_block()
+            self.end_block(is_last=block is seq.blocks[-1])
         if all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
             return seq
         result = replace(seq, blocks=tuple(blocks), body=substitute(seq.body, self.names))
@@ -82,7 +82,7 @@ class _Sharing:
             return self.casts.get((binding.value, binding.ty))
         if key is None:
             return None
-        if key in self.hidden and key not in self.seen:
+        if self.hidden and key in self.hidden and key not in self.seen:
             hidden = self.hidden[key]
             if hidden.ty == binding.var.ty:
                 self.seen[key] = Var(hidden.name, hidden.ty, span=hidden.span)
@@ -119,9 +119,10 @@ class _Sharing:
             return value
         return map_children(value, self.nested)
 
-    def end_block(self) -> None:
+    def end_block(self, is_last: bool) -> None:
         """What only a block could see stands for nothing any more, now that it has ended."""
-        for key in self.inside:
+        # Behind the last one no value is looked for.
+        for key in () if is_last else self.inside:
             if isinstance(var := self.seen.find(key), DataflowVar):
                 self.hidden[key] = var
                 del self.seen[key]
@@ -143,7 +144,7 @@ def _key(value: Expr, call_only: bool) -> Expr | None:
     match value:
         case Call() if is_pure_call(value):
             if isinstance(value.op, Op) and value.op.facts.get("commutative"):
-                return replace(value, args=tuple(sorted(value.args, key=hash)))
+                return replace(value, args=kept(value.args, sorted(value.args, key=hash)))
             return value
         case Tuple() | TupleGetItem():
             return None if call_only else value

@@ -27,6 +27,7 @@ from .op import Op
 from .renew import hidden
 from .span import Span, located
 from .types import ObjectType, Type
+from .walk import is_call_of_leaves
 
 
 class Names:
@@ -320,6 +321,8 @@ class BlockBuilder:
         return binding.var
 
     def _value(self, expr: Expr) -> Expr:
+        if expr.ty is not None and is_call_of_leaves(expr):  # most are such already
+            return expr
         with located(expr.span):
             match expr:
                 case Call():

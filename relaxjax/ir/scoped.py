@@ -13,8 +13,9 @@ class Scoped(ChainMap[K, V]):
     def find(self, key: K) -> V | None:
         """What a key stands for; None where it stands for nothing."""
         for scope in self.maps:
-            if key in scope:
-                return scope[key]
+            found = scope.get(key)
+            if found is not None:
+                return found
         return None
 
     def __contains__(self, key: object) -> bool:
