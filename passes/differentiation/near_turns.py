@@ -9,12 +9,14 @@ What goes back to `h` then no longer cancels with what goes back to its maximum.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, count
+from math import prod
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import used_vars
-from relaxjax.ops.cost_rules import MOVES, VIEWS
+from relaxjax.ops.cost_rules import MOVES, PICKS, VIEWS
 from relaxjax.ops.decisions import has_floats
 
 # Where elements meet others: a sum may be 0, and two numbers be equal, only because they are.
@@ -105,7 +107,17 @@ def _chooses(value: Expr) -> bool:
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return False
     op = value.op
-    return bool(op.facts.get("chooses")) or op.fusion == "injective" or op.cost is MOVES
+    if op.fusion == "reduction" and _is_of_one_each(value):
+        return True
+    moves = op.fusion == "injective" or op.cost in (MOVES, PICKS)
+    return moves or bool(op.facts.get("chooses"))
+
+
+def _is_of_one_each(call: Call) -> bool:
+    """Whether what is reduced has one element for each that comes of it."""
+    types = [one.ty for one in (call, *call.args[:1])]
+    counts = [prod(ty.dims) for ty in types if isinstance(ty, TensorType) and ty.dims is not None]
+    return len(counts) == 2 and counts[0] == counts[1]
 
 
 def _is_elementwise(value: Expr) -> bool:

@@ -91,6 +91,7 @@ def _cumprod_gradient(
     lower=_running(lambda x, axis: lax.cumsum(x, axis), 0),
     gradient=_cumsum_gradient,
     precision="never",
+    facts={"chooses": True},
     cost=REDUCES,
     fusion="opaque",
 )
@@ -110,6 +111,7 @@ def cumsum(
     lower=_running(lambda x, axis: lax.cumprod(x, axis), 1),
     gradient=_cumprod_gradient,
     precision="never",
+    facts={"chooses": True},
     cost=REDUCES,
     fusion="opaque",
 )

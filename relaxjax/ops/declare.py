@@ -68,7 +68,7 @@ FACTS = {
     "negated": "the name of the comparison f with f(x, y) = not op(x, y) where neither is NaN",
     "jumps": "the result is of floats, and jumps where those of the arguments move a little",
     "elementwise": "each element of the result depends on the same element of the arguments only",
-    "chooses": "each element of the result is one of the first argument, found by comparing",
+    "chooses": "elements of the result may be some of an argument's, compared, or added to none",
     "turns": "the slope jumps where an argument is some number, as that of relu at 0",
     "moves": "the result is elements of the first argument, rearranged or repeated",
     "identity": "the result is the first argument, which only passes look at in another way",

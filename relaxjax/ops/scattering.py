@@ -122,6 +122,7 @@ def _jvp(name: str, scatter_of: Callable[..., Scatter]) -> Callable[..., Expr]:
     gradient=_gradient("relax.scatter_elements", _elements),
     jvp=_jvp("relax.scatter_elements", _elements),
     precision="follow",
+    facts={"chooses": True},
     cost=LOWERED,
     fusion="opaque",
 )

@@ -58,10 +58,19 @@ def test_a_difference_from_the_median_is_computed_once_for_a_slope_that_jumps(tu
         "R.broadcast_to(R.strided_slice(h, axes=[1], begin=[0], end=[1]), (4, 8))",
         "R.reshape(R.nn.max_pool1d(R.reshape(h, (1, 4, 8)), [3], padding=[1, 1]), (4, 8))",
         "R.negative(R.take(h, R.arange(8), axis=1))",
+        "R.cumsum(h, axis=1)",
+        'R.scatter_elements(R.zeros_like(h), R.zeros((4, 8), "int64"), h, reduction="max")',
     ],
 )
 def test_elements_may_be_chosen_in_many_ways(chosen: str) -> None:
-    assert once_of(H, f"m = {chosen}", "d = R.add(h, m)", "y = R.abs(d)") == ["d"]
+    found = once_of(H, f"m = {chosen}", "d = R.add(h, m)", "y = R.abs(d)")
+    assert found[0] == "d"  # before what rules of their own compute once
+
+
+def test_a_mean_may_be_of_one_element_each() -> None:
+    wide = "w = R.expand_dims(h, axis=[2])"
+    mean = "m = R.mean(w, axis=[2], keepdims=True)"
+    assert once_of(H, wide, mean, "d = R.subtract(w, m)", "y = R.nn.relu(d)") == ["d"]
 
 
 def test_pairs_of_one_vector_meet_on_the_diagonal() -> None:
