@@ -61,7 +61,7 @@ def check(found: Any, wanted: Any) -> None:
     numbers = [pair for pair in pairs if jax.numpy.issubdtype(pair[1].dtype, jax.numpy.inexact)]
     largest = max(float(abs(other).max(initial=0)) for _, other in numbers)
     for mine, other in numbers:
-        bound = 5e-2 * float(abs(other).max(initial=0)) + 1e-7 * largest
+        bound = 5e-2 * float(abs(other).max(initial=0)) + 1e-5 * largest
         np.testing.assert_allclose(mine, other, rtol=0, atol=bound)
 
 
