@@ -24,11 +24,6 @@ _MEETS = frozenset(
     {"add", "subtract", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
     | {"add_any", "sub", "eq", "ne", "lt", "le", "gt", "ge"}
 )
-# What makes another number of 0, at which hardly a slope jumps.
-_LEAVES_ZERO = frozenset(
-    {"exp", "exp2", "log", "log2", "log10", "rsqrt", "cos", "cosh", "erfc"}
-    | {"sigmoid", "logistic", "nn.softplus"}
-)
 # Of so many values, the newest, is known what others are made of.
 _MOST = 1000
 
@@ -92,10 +87,10 @@ def _made(value: Expr, given: Mapping[Var, _Origin]) -> _Origin:
         return _NOTHING
     joined = _joined(parts)
     op = value.op if isinstance(value, Call) else None
-    name = op.name.partition(".")[2] if isinstance(op, Op) else ""
-    if name in _MEETS and any(one.meets(other) for one, other in combinations(parts, 2)):
+    is_sum = isinstance(op, Op) and op.name.partition(".")[2] in _MEETS
+    if is_sum and any(one.meets(other) for one, other in combinations(parts, 2)):
         return replace(joined, met=True)
-    return replace(joined, met=False) if name in _LEAVES_ZERO else joined
+    return joined
 
 
 def _joined(parts: Sequence[_Origin], before: int = 0) -> _Origin:

@@ -289,16 +289,13 @@ def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
 
 def map_children(expr: Expr, visit: Rule) -> Expr:
     """`expr` with `visit` applied to the expressions directly inside it."""
-    kind = type(expr)
-    if kind in _LEAVES:
+    if type(expr) in _LEAVES:
         return expr
-    if kind is Call:
-        return _map_call(expr, visit)  # type: ignore[arg-type]  # it is one
+    if isinstance(expr, Call):  # as most are
+        return _map_call(expr, visit)
     match expr:
         case Var() | Op() | Constant():
             return expr
-        case Call():
-            return _map_call(expr, visit)
         case Tuple(fields=items):
             return _retyped(expr, fields=kept(items, map(visit, items)))
         case TupleGetItem():

@@ -45,8 +45,7 @@ def activation(
 
     infer.__doc__ = doc
     cost = per_element(TRANSCENDENTAL_FLOPS + more_flops)
-    facts = {"elementwise": True, **({"turns": True} if turns else {})}
-    rules = {**_RULES, "facts": facts}
+    rules = {**_RULES, "facts": {"elementwise": True, "turns": True}} if turns else _RULES
     return op(f"relax.nn.{name}", lower=lower, gradient=gradient, cost=cost, **rules)(infer)
 
 
