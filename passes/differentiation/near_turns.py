@@ -12,10 +12,10 @@ from itertools import combinations, count
 from math import prod
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding
+from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import used_vars
+from relaxjax.ir.walk import free_vars
 from relaxjax.ops.cost_rules import MOVES, PICKS, VIEWS
 from relaxjax.ops.decisions import has_floats
 
@@ -54,7 +54,7 @@ def near_turns(bindings: Iterable[Binding]) -> frozenset[Var]:
         var
         for binding in bindings
         if _chooses(binding.value)
-        for var in used_vars(binding.value)
+        for var in free_vars(binding.value)
         if has_floats(var.ty)  # others are exact wherever they are computed
     }
     origins: dict[Var, _Origin] = {}
@@ -73,7 +73,7 @@ def near_turns(bindings: Iterable[Binding]) -> frozenset[Var]:
         return origins[var] if var in origins else begun(var)
 
     for binding in bindings:
-        begun(binding.var, _made(binding.value, {v: of(v) for v in used_vars(binding.value)}))
+        begun(binding.var, _made(binding.value, {v: of(v) for v in free_vars(binding.value)}))
     return frozenset(var for var, origin in origins.items() if origin.met)
 
 
@@ -103,10 +103,15 @@ def _joined(parts: Sequence[_Origin], before: int = 0) -> _Origin:
 
 
 def _chooses(value: Expr) -> bool:
-    """Whether the elements of a value are some of an argument's, at other places."""
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return False
+    """Whether the elements of a value may be some of an argument's, at other places.
+
+    What functions, loops and branches do is not looked at: they may give the largest element.
+    """
+    if not isinstance(value, Call):
+        return isinstance(value, Function | If)
     op = value.op
+    if not isinstance(op, Op) or op.facts.get("loop"):
+        return True
     if op.fusion == "reduction" and _is_of_one_each(value):
         return True
     moves = op.fusion == "injective" or op.cost in (MOVES, PICKS)

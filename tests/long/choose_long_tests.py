@@ -31,6 +31,7 @@ OTHERS = 2  # so many tests that stay execute each line
 STAY = (
     "tests/examples/",
     "tests/ops/test_rule_decisions.py",
+    "tests/passes/test_pass_decisions.py",
     "tests/passes/differentiation/",
     "random",
 )

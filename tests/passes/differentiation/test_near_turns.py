@@ -1,5 +1,7 @@
 """Numbers that lie where a slope jumps by how they are made are computed once for it."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -125,3 +127,26 @@ def test_a_loss_in_jax_is_looked_at_like_one_in_relax() -> None:
     mod = relaxjax.from_jax(loss, jnp.ones((4, 8)))
     text = str(Gradient("main")(mod)["main_adjoint"].script())
     assert text.count("R.grad.once") == 3  # the difference, the answer, and what has a maximum
+
+
+def _largest_by_a_loop(h: jax.Array) -> jax.Array:
+    return jax.lax.fori_loop(1, 8, lambda i, most: jnp.maximum(most, h[:, i]), h[:, 0])
+
+
+def _largest_of_rows(h: jax.Array) -> jax.Array:
+    return jax.lax.scan(lambda carry, row: (carry, jnp.max(row)), 0.0, h)[1]
+
+
+def _largest_in_a_branch(h: jax.Array) -> jax.Array:
+    return jax.lax.cond(h[0, 0] > 0, lambda: jnp.max(h, axis=1), lambda: h[:, 0])
+
+
+@pytest.mark.parametrize("chosen", [_largest_by_a_loop, _largest_of_rows, _largest_in_a_branch])
+def test_a_loop_or_a_branch_may_choose_as_well(chosen: Callable[[jax.Array], jax.Array]) -> None:
+    def loss(x: jax.Array) -> jax.Array:
+        h = x * jnp.sum(x)
+        return jnp.sum(jax.nn.relu(h - chosen(h)[:, None]))
+
+    mod = relaxjax.from_jax(loss, jnp.ones((4, 8)))
+    text = str(Gradient("main")(mod)["main_adjoint"].script())
+    assert text.count("R.grad.once") == 2  # the difference, and what has a maximum
