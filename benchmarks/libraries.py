@@ -6,8 +6,8 @@
 
 Each is compiled by JAX, by us by default, and by us with the memory policy `free`, after a small
 loss has warmed up the process; the gradients are compared, and all three timed in turns. What comes
-out is added to results/libraries.json, from which `--page` writes the table of docs/performance.md
-anew. The libraries are the dependency group `libraries`.
+out is added to results/libraries.json, from which `--page` writes the table of
+docs/performance_tables.md anew. The libraries are the dependency group `libraries`.
 """
 
 import argparse
@@ -23,13 +23,14 @@ os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
 
 import jax
 from beside_jax import Comparison, Gradient, Ratios, compared, warm_up
-from suite_report import PAGE, RESULTS, as_table, geometric_mean, measured_on
+from suite_report import RESULTS, TABLES, as_table, geometric_mean, measured_on
 from surroundings import surroundings
 from timing import table
 
 import relaxjax
 
 RECORDED = RESULTS / "libraries.json"
+LONG_STEP = 0.01  # seconds of JAX, below which the clock tells little of a step
 BEGIN, END = "<!-- libraries.py -->\n", "<!-- end of libraries.py -->\n"
 WAYS: dict[str, Gradient] = {
     "default": relaxjax.value_and_grad,
@@ -77,9 +78,13 @@ def measure(names: list[str], rounds: int, path: Path) -> None:
 
 
 def means(losses: Mapping[str, Results]) -> Iterator[tuple[str, ...]]:
-    for way in WAYS:
-        columns = ([found[way][key] for found in losses.values()] for key in Ratios._fields)
-        yield f"geometric mean, {way}", "", *(f"{geometric_mean(c):.2f}" for c in columns)
+    """Those of all losses, and of those whose steps are long enough for the clock."""
+    long = {name: found for name, found in losses.items() if found["seconds"] >= LONG_STEP}
+    of_long = f"geometric mean of steps of {1e3 * LONG_STEP:.0f} ms or more"
+    for words, chosen in (("geometric mean", losses), (of_long, long)):
+        for way in WAYS if chosen else ():
+            columns = ([found[way][key] for found in chosen.values()] for key in Ratios._fields)
+            yield f"{words}, {way}", "", *(f"{geometric_mean(c):.2f}" for c in columns)
 
 
 def rows(losses: Mapping[str, Results]) -> Iterator[tuple[str, ...]]:
@@ -125,7 +130,7 @@ def main() -> None:
     if not options.page:
         measure(options.only, options.rounds, options.json)
         return
-    PAGE.write_text(page_with(PAGE.read_text(), recorded(options.json)))
+    TABLES.write_text(page_with(TABLES.read_text(), recorded(options.json)))
 
 
 if __name__ == "__main__":

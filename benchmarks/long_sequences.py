@@ -3,7 +3,7 @@
     python benchmarks/long_sequences.py                      # all cases
     python benchmarks/long_sequences.py --case T=4096        # those whose name holds this
     python benchmarks/long_sequences.py --record             # into benchmarks/results
-    python benchmarks/long_sequences.py --page               # from there into docs/performance.md
+    python benchmarks/long_sequences.py --page               # into docs/performance_tables.md
 
 Measured as by `benchmarks/operators.py`: forward alone, and forward with all adjoints, in turns in
 one process, after their results are compared. The ratio of CPU time stands beside that of the
@@ -23,7 +23,7 @@ import numpy as np
 from long_cases import FAMILIES
 from operator_case import Case
 from operators import agree, is_active, module_of, plain_programs
-from suite_report import as_table, measured_on
+from suite_report import TABLES, as_table, measured_on
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
 
@@ -36,7 +36,6 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 BEGIN, END = "<!-- long_sequences.py -->\n", "<!-- end of long_sequences.py -->"
 RESULTS = Path(__file__).parent / "results" / "long_sequences.json"
 HEAD = (
@@ -105,7 +104,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
     args = parser.parse_args()
     if args.page:
-        PAGE.write_text(page_with(PAGE.read_text(), json.loads(RESULTS.read_text())))
+        TABLES.write_text(page_with(TABLES.read_text(), json.loads(RESULTS.read_text())))
         return
     rows = []
     for family, cases in FAMILIES.items():

@@ -1,6 +1,8 @@
-"""The table and the plot of docs/performance.md, out of the newest results of benchmarks/suite.py.
+"""The means and the plot of docs/performance.md, out of the newest results of benchmarks/suite.py.
 
 python benchmarks/suite_report.py
+
+It writes each variant of each model, too, into docs/performance_tables.md.
 """
 
 import json
@@ -14,6 +16,7 @@ from suite_plot import Results, plot
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE, PLOT = ROOT / "docs" / "performance.md", ROOT / "docs" / "suite.svg"
+TABLES = ROOT / "docs" / "performance_tables.md"
 BEGIN, END = "<!-- suite_report.py -->\n", "<!-- end -->\n"
 
 OURS, UNOPTIMISED, TORCH = "ours", "unoptimised", ("torch", "torch, compiled")
@@ -35,7 +38,7 @@ def recorded() -> list[Results]:
 
 
 def section(results: Results, earlier: Sequence[Results] = ()) -> str:
-    """What stands on the page: where it was measured, means, and each contestant on each model."""
+    """What stands on the page of results: where it was measured, the plot, and means."""
     missing = "; ".join(name for name in MODELS if name not in results["models"])
     without = f"; not measured then: {missing}" if missing else ""
     return f"""Measured on {measured_on(results)}{without}.
@@ -45,11 +48,15 @@ def section(results: Results, earlier: Sequence[Results] = ()) -> str:
 Geometric means of the ratios, over the models that a variant trained:
 
 {as_table(("variant", "models", *COLUMNS), means(results))}
-{against_torch(results)}{elsewhere(earlier)}
-Each model:
+{against_torch(results)}{elsewhere(earlier)}{against_unoptimised(results)}"""
+
+
+def each_model(results: Results) -> str:
+    """What stands on the page of tables: each contestant on each model."""
+    return f"""Measured on {measured_on(results)}.
 
 {as_table(HEAD, rows(results))}
-{against_unoptimised(results)}"""
+"""
 
 
 def means(results: Results) -> Iterator[tuple[str, ...]]:
@@ -140,16 +147,17 @@ def as_table(head: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
 
 
-def page_with(text: str, results: Results, earlier: Sequence[Results] = ()) -> str:
-    """The page with the section in its place."""
+def page_with(text: str, written: str) -> str:
+    """A page with what is written in its place."""
     before, _, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{section(results, earlier)}\n{end}{after}"
+    return f"{before}{BEGIN}\n{written}\n{end}{after}"
 
 
 def main() -> None:
     results, *earlier = recorded()
-    PAGE.write_text(page_with(PAGE.read_text(), results, earlier))
+    PAGE.write_text(page_with(PAGE.read_text(), section(results, earlier)))
+    TABLES.write_text(page_with(TABLES.read_text(), each_model(results)))
     PLOT.write_text(plot(results))
 
 

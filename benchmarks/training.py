@@ -6,7 +6,7 @@
 
 Three tables. The first is of whole models. The second is of what a step costs the program that asks
 for it, where there are many parameters and little to compute: the CPU time of the calling thread,
-while the device works in others. The third is the first one as docs/training.md has it. All
+while the device works in others. The third is the first one as docs/performance.md has it. All
 contestants start from the same parameters and train on the same batches in turns; their losses are
 compared before they are timed. The loop by hand is one jitted and donated step, as optax's
 documentation has it. `Trainer.fit` decides by itself how many steps a call of the device makes;

@@ -30,7 +30,9 @@ from suite_plot import TICKS, plot  # noqa: E402  # found by the path above
 from suite_report import (  # noqa: E402  # found by the path above
     PAGE,
     PLOT,
+    TABLES,
     against_torch,
+    each_model,
     page_with,
     recorded,
     section,
@@ -105,7 +107,7 @@ def test_gradients_that_differ_are_an_error() -> None:
 
 def test_the_page_shows_the_losses_of_libraries_as_recorded() -> None:
     """Else: python benchmarks/libraries.py --page."""
-    text, results = PAGE.read_text(), libraries.recorded(libraries.RECORDED)
+    text, results = TABLES.read_text(), libraries.recorded(libraries.RECORDED)
     assert len(results["all"]) >= 20
     assert set(results["losses"]) <= set(results["all"])
     assert libraries.page_with(text, results) == text
@@ -113,7 +115,7 @@ def test_the_page_shows_the_losses_of_libraries_as_recorded() -> None:
 
 def test_the_page_shows_long_sequences_as_recorded() -> None:
     """Else: python benchmarks/long_sequences.py --page."""
-    text, results = PAGE.read_text(), json.loads(long_sequences.RESULTS.read_text())
+    text, results = TABLES.read_text(), json.loads(long_sequences.RESULTS.read_text())
     assert long_sequences.page_with(text, results) == text
     names = {f"{family}: {case.name}" for family, cases in LONG.items() for case in cases}
     assert {row["case"] for row in results["rows"]} <= names
@@ -134,6 +136,21 @@ def test_the_page_says_where_the_machine_was_busy() -> None:
     busy = {**results, "losses": {name: {**found, "load": 9.0}}}
     assert "busy" not in libraries.section(quiet)
     assert "a load of 9 on 2 cores" in libraries.section({**busy, "cores": 2})
+
+
+def test_the_means_of_libraries_stand_once_more_for_steps_that_the_clock_can_tell() -> None:
+    ways = {way: dict.fromkeys(beside_jax.Ratios._fields, 0.5) for way in libraries.WAYS}
+    fast = {way: dict.fromkeys(beside_jax.Ratios._fields, 2.0) for way in libraries.WAYS}
+    losses = {"slow": {**ways, "seconds": 0.01}, "fast": {**fast, "seconds": 0.009}}
+    rows = [(name, columns) for name, _, *columns in libraries.means(losses)]
+    assert rows == [
+        ("geometric mean, default", ["1.00"] * 4),
+        ("geometric mean, free", ["1.00"] * 4),
+        ("geometric mean of steps of 10 ms or more, default", ["0.50"] * 4),
+        ("geometric mean of steps of 10 ms or more, free", ["0.50"] * 4),
+    ]
+    del losses["slow"]
+    assert [name for name, *_ in libraries.means(losses)] == [name for name, _ in rows[:2]]
 
 
 @pytest.mark.parametrize("name", ["U-Net", "GPT of 8 layers"])
@@ -190,10 +207,12 @@ def test_naming_what_is_not_installed_is_an_error(
     assert wanted in capsys.readouterr().err
 
 
-def test_the_page_and_its_plot_show_the_newest_results() -> None:
+def test_the_pages_and_the_plot_show_the_newest_results() -> None:
     """Else: python benchmarks/suite_report.py."""
-    text, (results, *earlier) = PAGE.read_text(), recorded()
-    assert page_with(text, results, earlier) == text
+    results, *earlier = recorded()
+    text, tables = PAGE.read_text(), TABLES.read_text()
+    assert page_with(text, section(results, earlier)) == text
+    assert page_with(tables, each_model(results)) == tables
     assert plot(results) == PLOT.read_text()
 
 

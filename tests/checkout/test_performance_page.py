@@ -1,11 +1,11 @@
-"""What docs/performance.md names of the code and of the tests is there."""
+"""What docs/performance.md and the pages beside it name of the code and of the tests is there."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "performance.md"
-NAMES = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", PAGE.read_text())
+PAGES = sorted((ROOT / "docs").glob("performance*.md"))
+NAMES = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", "".join(page.read_text() for page in PAGES))
 
 
 def test_files_and_tests_are_there() -> None:

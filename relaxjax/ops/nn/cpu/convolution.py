@@ -99,7 +99,7 @@ def _by_planes(case: Case) -> Any:
 
 
 # Beside each form its time, of that of XLA's own convolution: of result and adjoints together, by
-# `benchmarks/operators.py` or the command that docs/performance.md names, or "by itself".
+# `benchmarks/operators.py` or the command that docs/performance_choices.md names, or "by itself".
 FORMS: tuple[tuple[Callable[[Case], bool], Callable[[Case], Any]], ...] = (
     (_is_one_product, one_product),  # 0.45
     (_is_of_one_channel, sum_of_shifts),  # 0.13 depthwise, 0.06 with strides
