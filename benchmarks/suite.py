@@ -40,6 +40,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any, Protocol
 
+os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
+
 import jax
 import jax.numpy as jnp
 import optax

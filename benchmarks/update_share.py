@@ -22,11 +22,14 @@ disturbs them, and no counts.
 """
 
 import argparse
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
 
 import jax
 import jax.numpy as jnp

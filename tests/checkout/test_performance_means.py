@@ -11,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from suite_report import (  # noqa: E402  # found by the path above
+from suite_report import (  # found by the path above
     OURS,
     PAGE,
     RESULTS,

@@ -38,6 +38,16 @@ def test_the_suite_keeps_memory_before_anything_is_measured(
     assert list(json.loads(path.read_text())["models"]) == ["MLP"]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["suite", "update_share", "drop_in", "libraries", "depth", "scaling", "many_devices"],
+)
+def test_compile_times_are_of_programs_that_no_run_before_has_kept(name: str) -> None:
+    """Else a second run would read what the passes of the first one made."""
+    off = 'os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"\n'
+    assert off in (BENCHMARKS / f"{name}.py").read_text()
+
+
 def test_the_kernels_of_a_step_are_listed_with_their_sum() -> None:
     """In a process of its own: XLA reads what it is told to profile when it starts."""
     command = [sys.executable, "step_kernels.py", "tutorial's MLP, SGD"]
