@@ -15,6 +15,7 @@ from suite_report import (  # found by the path above
     OURS,
     PAGE,
     RESULTS,
+    TABLES,
     TORCH,
     geometric_mean,
     recorded,
@@ -45,6 +46,14 @@ def of_libraries(least: float = 0.0) -> Columns:
     return [[loss["default"][key] for loss in losses] for key in ALL]
 
 
+def of_losses() -> Columns:
+    """Of those that drop_in.py prints, which stand in a table alone."""
+    table = TABLES.read_text().partition("### As found in the wild")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| (?!geo)[^|]+" + r"\| (\d+\.\d\d) " * 4 + r"\|$", table, re.MULTILINE)
+    columns = [[float(cell) for cell in column] for column in zip(*rows, strict=True)]
+    return [columns[0], *columns[2:]]
+
+
 def of_starts(way: str) -> Columns:
     return [[model[way] / model["plain"] for model in rows_of("starts.json")]]
 
@@ -55,6 +64,7 @@ MEANS: dict[str, Callable[[], Columns]] = {
     "| the same, by default | PyTorch, eager": lambda: of_suite(OURS, TORCH[0], ALL[:2]),
     "| the same, by default | `torch.compile`": lambda: of_suite(OURS, TORCH[1]),
     "| [41 models of PyTorch]": of_torch_models,
+    "| [25 losses in JAX]": of_losses,
     "| [29 losses of libraries]": of_libraries,
     "| the 22 of them": lambda: of_libraries(0.01),
     "| [3 trainings, the first start]": lambda: of_starts("ours"),
