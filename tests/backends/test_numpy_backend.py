@@ -92,8 +92,7 @@ def test_logsumexp_of_what_is_infinite(row: list[float], expected: float) -> Non
     assert evaluated("R.logsumexp(x0, axis=0)", np.array(row, "float32")) == expected
 
 
-REGION = parse_function(
-    """
+REGION = parse_function("""
     @R.function
     def region(x: R.Tensor(("n", 2), "float32"), dims: R.Shape(["m"])):
         n = T.int64()
@@ -102,8 +101,7 @@ REGION = parse_function(
         a = R.broadcast_to(x, R.shape([m, n, 2]))
         b = R.sum(a, axis=0)
         return (a, b)
-    """
-)
+    """)
 
 
 def test_symbolic_dimensions_and_shapes_come_with_the_arguments() -> None:
@@ -124,8 +122,7 @@ def test_each_value_can_be_looked_at() -> None:
 
 
 def test_a_partitioned_program_reports_its_values_while_it_runs() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
             with R.dataflow():
@@ -133,8 +130,7 @@ def test_a_partitioned_program_reports_its_values_while_it_runs() -> None:
                 b = R.square(a)
                 R.output(b)
             return b
-        """
-    )
+        """)
     infinite: list[str] = []
 
     def look(var: Var, value: np.ndarray) -> None:
@@ -157,14 +153,12 @@ def test_a_result_of_unknown_shape_is_not_for_a_callback() -> None:
 
 
 def test_under_vmap_and_in_64_bits() -> None:
-    region = parse_function(
-        """
+    region = parse_function("""
         @R.function
         def region(x: R.Tensor((2,), "float64")) -> R.Tensor((2,), "float64"):
             y = R.exp(x)
             return y
-        """
-    )
+        """)
     x = np.array([[0.5, 1.0], [1.5, 2.0]])
     with jax.enable_x64(True):
         result = jax.vmap(compile_numpy(region))(jnp.asarray(x))
@@ -173,18 +167,15 @@ def test_under_vmap_and_in_64_bits() -> None:
 
 
 def test_what_numpy_cannot_compute() -> None:
-    region = parse_function(
-        """
+    region = parse_function("""
         @R.function
         def region(x: R.Tensor((2,), "float32")):
             y = R.linear_recurrence(x, x)
             return y
-        """
-    )
+        """)
     with pytest.raises(NotImplementedError, match=r"`numpy` cannot compute relax\.linear_recurr"):
         compile_numpy(region)
-    nested = parse_function(
-        """
+    nested = parse_function("""
         @R.function
         def region(x: R.Tensor((2,), "float32"), flag: R.Tensor((), "bool")):
             if flag:
@@ -192,7 +183,6 @@ def test_what_numpy_cannot_compute() -> None:
             else:
                 y = x
             return y
-        """
-    )
+        """)
     with pytest.raises(NotImplementedError, match="a region may not hold `if flag"):
         evaluate_numpy(nested, [np.zeros(2, "float32"), np.array(True)])

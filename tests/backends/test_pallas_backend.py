@@ -83,8 +83,7 @@ def test_shapes_that_broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -
 
 
 def test_a_region_of_several_shapes_is_several_kernels() -> None:
-    region = parse_function(
-        """
+    region = parse_function("""
         @R.function
         def region(x: R.Tensor(("n", 3), "float32"), y: R.Tensor((3,), "float32")):
             a = R.multiply(y, R.const([1.0, 2.0, 3.0], "float32"))
@@ -94,8 +93,7 @@ def test_a_region_of_several_shapes_is_several_kernels() -> None:
             e = d[0]
             f = R.less(e, R.const(0.0, "float32"))
             return (e, f, b)
-        """
-    )
+        """)
     args = normal(4, 3), normal(3)
     program = jax.jit(compile_pallas(region))
     assert str(program.trace(*args).jaxpr).count("pallas_call[") == 3
@@ -162,8 +160,7 @@ def test_products_with_sides_of_one_or_none(rows: int, inner: int, columns: int)
 
 
 def test_a_bias_that_is_a_constant() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 2), "float32")):
             with R.dataflow():
@@ -171,8 +168,7 @@ def test_a_bias_that_is_a_constant() -> None:
                 out = R.add(product, R.const([1.0, 2.0], "float32"))
                 R.output(out)
             return out
-        """
-    )
+        """)
     compiled = RunCodegen()(
         FuseOpsByPattern(get_patterns_with_prefix("pallas"), annotate_codegen=True)(mod)
     )
@@ -194,8 +190,7 @@ def test_a_bias_that_is_a_constant() -> None:
     ],
 )
 def test_which_products_are_taken(x: str, w: str, b: str, expected: str | None) -> None:
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def main(
             x: R.Tensor({x}, "float32"), w: R.Tensor({w}, "float32"), b: R.Tensor({b}, "float32")
@@ -206,16 +201,14 @@ def test_which_products_are_taken(x: str, w: str, b: str, expected: str | None) 
                 out = R.nn.relu(shifted)
                 R.output(out)
             return out
-        """
-    )
+        """)
     fused = FuseOpsByPattern(get_patterns_with_prefix("pallas"))(mod)
     names = [f.attrs.get("Composite") for f in fused.relax_functions().values()]
     assert [name for name in names if name] == ([expected] if expected else [])
 
 
 def test_an_inner_value_that_others_need_stays_out_of_the_kernel() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
             with R.dataflow():
@@ -223,22 +216,19 @@ def test_an_inner_value_that_others_need_stays_out_of_the_kernel() -> None:
                 out = R.nn.relu(product)
                 R.output(product, out)
             return (product, out)
-        """
-    )
+        """)
     fused = FuseOpsByPattern(get_patterns_with_prefix("pallas"))(mod)
     names = [f.attrs.get("Composite") for f in fused.relax_functions().values()]
     assert sorted(filter(None, names)) == ["pallas.matmul"]
 
 
 def test_what_pallas_cannot_compute() -> None:
-    region = parse_function(
-        """
+    region = parse_function("""
         @R.function
         def region(x: R.Tensor((2,), "float32")):
             y = R.sum(x)
             return y
-        """
-    )
+        """)
     with pytest.raises(NotImplementedError, match=r"the backend `pallas` cannot compute `R\.sum"):
         compile_pallas(region)
     integers = Var("x", TensorType((2,), "int32"))

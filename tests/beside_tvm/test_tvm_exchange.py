@@ -222,12 +222,10 @@ return (a, b, c, R.prim_value(n * 2), R.prim_value(3), R.prim_value(0.5))
         params=f"x: {ROWS}",
         ret=None,
     ),
-    "attributes": module(
-        """
+    "attributes": module("""
 R.func_attr({"a": 1, "b": True, "c": "text", "d": [1, [2]], "e": 1.5, "g": {"k": {"l": 1}}})
 return x
-"""
-    ),
+"""),
     "attributes of the module": f"""
 @I.ir_module
 class Module:
@@ -266,8 +264,7 @@ class Module:
     def main(x: {MATRIX}) -> {MATRIX}:
         return x
 """,
-    "blocks of both kinds": module(
-        """
+    "blocks of both kinds": module("""
 with R.dataflow():
     a = R.add(x, x)
     b = R.add(a, a)
@@ -277,8 +274,7 @@ with R.dataflow():
     d = R.add(b, c)
     R.output(d)
 return d
-"""
-    ),
+"""),
     "what devices tell each other": module(
         """
 a = R.ccl.allreduce(x, "sum", True)

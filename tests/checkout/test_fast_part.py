@@ -13,8 +13,7 @@ def test_the_list_has_what_takes_long_in_the_mean(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "durations.xml"
-    path.write_text(
-        """<testsuites><testsuite>
+    path.write_text("""<testsuites><testsuite>
         <testcase classname="tests.ops.test_a" name="test_long" time="0.5"/>
         <testcase classname="tests.ops.test_a" name="test_one_in_two[0]" time="0.3"/>
         <testcase classname="tests.ops.test_a" name="test_one_in_two[1]" time="0.0"/>
@@ -24,8 +23,7 @@ def test_the_list_has_what_takes_long_in_the_mean(
         <testcase classname="tests.ops.test_a" name="test_short[0]" time="0.0003"/>
         <testcase classname="tests.test_b" name="test_long" time="0.6"/>
         <testcase classname="tests.test_c" name="test_rather_long" time="0.4"/>
-        </testsuite></testsuites>"""
-    )
+        </testsuite></testsuites>""")
     assert listed(path).splitlines() == [
         "ops/test_a.py test_long test_longer test_longest test_one_in_two",
         "test_b.py test_long",

@@ -43,8 +43,7 @@ def test_it_is_left_out_unless_it_is_asked_for(
     if variable:
         monkeypatch.setenv(variable, "all")
     pytester.makepyfile(test_table=TABLE)
-    pytester.makeconftest(
-        f"""
+    pytester.makeconftest(f"""
         import sys
         sys.path.insert(0, {str(TESTS)!r})
         import fast_part, long_tables, long_tests
@@ -57,8 +56,7 @@ def test_it_is_left_out_unless_it_is_asked_for(
 
         def pytest_collection_modifyitems(config, items):
             leave_out(config, items)
-        """
-    )
+        """)
     pytester.makeini("[pytest]\nmarkers =\n fast: of the fast part\n as_users: compiled so")
     result = pytester.runpytest_subprocess("-q", "-p", "no:xdist", *options)
     result.assert_outcomes(passed=tried, deselected=80 - tried if tried == 44 else 0)

@@ -72,8 +72,7 @@ def test_private_functions_come_along_with_the_replacement_that_calls_them() -> 
     changed = after(RULE.format("square"), MAIN)
     assert_structural_equal(
         changed,
-        parse_functions(
-            """
+        parse_functions("""
             @R.function(private=True)
             def helper(a: R.Tensor(("m", "n"), "float32")) -> R.Tensor(("m", "n"), "float32"):
                 cls = Module
@@ -89,8 +88,7 @@ def test_private_functions_come_along_with_the_replacement_that_calls_them() -> 
                 cls = Module
                 y = cls.helper(x)
                 return y
-            """
-        ),
+            """),
     )
 
 
@@ -145,8 +143,7 @@ def test_a_public_helper_is_refused() -> None:
 
 def test_a_match_cast_in_a_replacement_is_refused() -> None:
     with pytest.raises(ValueError, match="a match_cast cannot be a part of a replacement"):
-        rule(
-            """
+        rule("""
             @R.function
             def pattern(a: R.Tensor(("m",), "float32")):
                 return R.exp(a)
@@ -155,14 +152,12 @@ def test_a_match_cast_in_a_replacement_is_refused() -> None:
             def replacement(a: R.Tensor(("m",), "float32")):
                 b = R.match_cast(a, R.Tensor((4,), "float32"))
                 return R.exp(b)
-            """
-        )
+            """)
 
 
 def test_a_pattern_whose_tuple_has_a_name_is_refused_too() -> None:
     with pytest.raises(ValueError, match="`pattern` must return one value"):
-        rule(
-            """
+        rule("""
             @R.function
             def pattern(a: R.Tensor(("m",), "float32")):
                 t = (R.exp(a), a)
@@ -171,8 +166,7 @@ def test_a_pattern_whose_tuple_has_a_name_is_refused_too() -> None:
             @R.function
             def replacement(a: R.Tensor(("m",), "float32")):
                 return (R.exp(a), a)
-            """
-        )
+            """)
 
 
 SIZED = """

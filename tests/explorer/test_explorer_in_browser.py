@@ -382,14 +382,12 @@ def test_five_thousand_bindings_are_shown_a_screen_at_a_time(opened: Open, tmp_p
     for view in VIEWS:
         page.get_by_role("tab", name=view.capitalize()).click()
         assert page.locator(".row").count() < 250
-    spent = page.evaluate(
-        """() => {
+    spent = page.evaluate("""() => {
           document.getElementById("tab-program").click();
           const row = document.querySelector(".backward .row");
           const start = performance.now();
           row.click();
           document.body.offsetHeight;
           return performance.now() - start;
-        }"""
-    )
+        }""")
     assert spent < 1000  # milliseconds: 10 to 30 where nothing else runs

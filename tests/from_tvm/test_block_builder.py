@@ -16,15 +16,13 @@ relax: Any = tvm.relax
 R: Any = tvm.script.relax
 TYPE = relax.TensorType((2, 3), "float32")
 X = relax.Var("x", TYPE)
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
     y = R.add(x, x)
     z = R.exp(y)
     return z
-"""
-)
+""")
 
 
 # Builders
@@ -173,15 +171,13 @@ def test_states_of_optimizers_are_arrays_of_tvm() -> None:
 
 
 def test_shapes_are_arguments_of_a_run() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
 @R.function
 def main(s: R.Shape(["n"])) -> R.Tensor(("n",), "float32"):
     n = T.int64()
     made = R.zeros(R.shape([n]), "float32")
     return made
-"""
-    )
+""")
     vm = relax.VirtualMachine(relax.build(mod), tvm.cpu())
     shape = Shape([3])
     assert vm["main"](shape).numpy().tolist() == [0, 0, 0]

@@ -324,8 +324,7 @@ def test_operators_build_what_the_script_says() -> None:
 
     assert add is relax.op.add
     assert {"add", "nn", "image"} <= set(dir(relax.op))
-    expected = relaxjax.script.from_source(
-        """
+    expected = relaxjax.script.from_source("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((3,), "float32")):
     with R.dataflow():
@@ -334,8 +333,7 @@ def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((3,), "float32")):
         gv = R.sum(lv1, axis=1)
         R.output(gv)
     return gv
-"""
-    )
+""")
     tvm.ir.assert_structural_equal(built()["main"], expected)
     assert tvm.ir.structural_equal(tvm.ir.load_json(tvm.ir.save_json(built())), built())
 

@@ -39,8 +39,7 @@ def test_a_model_is_exported() -> None:
     text = str(mod["forward"].script(show_all_types=False)).partition("@R.function\n")[2]
     header, _, body = text.partition(":\n")
     assert header.startswith('def forward(x: R.Tensor((2, 3), dtype="float32"), fc1_weight: R.Te')
-    assert textwrap.dedent(body) == textwrap.dedent(
-        """\
+    assert textwrap.dedent(body) == textwrap.dedent("""\
         R.func_attr({"num_input": 1})
         with R.dataflow():
             permute_dims = R.permute_dims(fc1_weight, axes=None)
@@ -51,8 +50,7 @@ def test_a_model_is_exported() -> None:
             matmul1 = R.matmul(relu, permute_dims1, out_dtype=None)
             gv = matmul1
             R.output(gv)
-        return gv"""
-    )
+        return gv""")
 
 
 def test_what_is_exported_runs_however_it_takes_parameters() -> None:

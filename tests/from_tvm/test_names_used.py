@@ -16,14 +16,12 @@ from relaxjax.ir.structural import assert_structural_equal
 tvm: Any = relaxjax.tvm  # whose names are those of the table
 relax: Any = tvm.relax
 R: Any = tvm.script.relax
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function
 def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
     y = R.add(x, x)
     return y
-"""
-)
+""")
 
 
 class Counting(tvm.ir.instrument.PassInstrument):  # type: ignore[misc]

@@ -54,15 +54,13 @@ def test_a_removed_line_stands_alone_with_its_neighbours() -> None:
     unused = BEFORE.replace("    b = ", "    unused = R.subtract(x, y)\n    b = ")
     before = IRModule.from_expr(function(unused))
     found = relaxjax.diff(before, DeadCodeElimination()(before))
-    assert str(found) == dedent(
-        """\
+    assert str(found) == dedent("""\
         # main: 1 line removed
           ) -> R.Tensor((3,), dtype="float32"):
               a: R.Tensor((3,), dtype="float32") = R.add(x, y)
         -     unused: R.Tensor((3,), dtype="float32") = R.subtract(x, y)
               b: R.Tensor((3,), dtype="float32") = R.exp(a)
-              c: R.Tensor((3,), dtype="float32") = R.multiply(b, y)"""
-    )
+              c: R.Tensor((3,), dtype="float32") = R.multiply(b, y)""")
 
 
 def test_other_names_are_no_change() -> None:
@@ -146,24 +144,20 @@ def test_functions_come_and_go() -> None:
 
 
 def test_attributes_and_outside_functions_are_compared_too() -> None:
-    module = from_source(
-        """
+    module = from_source("""
 @I.ir_module
 class Module:
     I.module_attrs({"param_num": 1})
     far = R.ExternFunc("far")
-"""
-    )
+""")
     assert isinstance(module, IRModule)
     other = module.with_attrs({"param_num": 2}).without_functions("far")
-    assert str(relaxjax.diff(module, other)) == dedent(
-        """\
+    assert str(relaxjax.diff(module, other)) == dedent("""\
         # attributes of the module: 1 line removed, 1 line added
         - param_num: 1
         + param_num: 2
         # far: removed, 1 line
-        - far = R.ExternFunc("far")"""
-    )
+        - far = R.ExternFunc("far")""")
 
 
 def test_a_constant_that_no_line_shows_is_told_of() -> None:

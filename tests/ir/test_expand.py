@@ -23,8 +23,7 @@ def squares_as_products(call: Call) -> Expr | None:
 
 def test_a_call_is_spelt_out_in_its_place() -> None:
     """The pieces come before it, in the same kind of block; its variable and location stay."""
-    function = parse(
-        """
+    function = parse("""
 @R.function
 def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
     with R.dataflow():
@@ -32,10 +31,8 @@ def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
         b = R.add(a, y)
         R.output(b)
     return b
-"""
-    )
-    expected = parse(
-        """
+""")
+    expected = parse("""
 @R.function
 def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
     with R.dataflow():
@@ -44,8 +41,7 @@ def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
         b = R.add(a, y)
         R.output(b)
     return b
-"""
-    )
+""")
     expanded = expand_calls(function, squares_as_products)
     assert_structural_equal(expanded, expected)
     old, new = list(function.body.bindings()), list(expanded.body.bindings())
@@ -54,8 +50,7 @@ def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
 
 
 def test_branches_and_closures_are_walked() -> None:
-    function = parse(
-        """
+    function = parse("""
 @R.function
 def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32")):
     @R.function
@@ -67,20 +62,17 @@ def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32")):
     else:
         r = cube(x)
     return r
-"""
-    )
+""")
     expanded = expand_calls(function, squares_as_products)
     assert "R.power" not in expanded.script()
     assert expanded.script().count("R.multiply") == 4
 
 
 def test_where_nothing_is_spelt_out_the_function_stays_the_same_object() -> None:
-    function = parse(
-        """
+    function = parse("""
 @R.function
 def main(x: R.Tensor((3,), "float32")):
     y = R.add(x, x)
     return y
-"""
-    )
+""")
     assert expand_calls(function, squares_as_products) is function

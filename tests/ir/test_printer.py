@@ -88,8 +88,7 @@ def test_a_module() -> None:
     with builder.function("private", [y], private=True, pure=False):
         builder.emit_func_output(y)
     module = builder.get().with_function("ext", ExternFunc("my_kernel")).with_attr("a", [1])
-    assert str(module) == script(
-        """
+    assert str(module) == script("""
         # from relaxjax.script import ir as I, relax as R, tirx as T
 
         @I.ir_module
@@ -114,8 +113,7 @@ def test_a_module() -> None:
                     R.output(gv)
                 gv1: R.Tensor((n, 4), dtype="int8") = cls.private(gv)
                 return gv1
-        """
-    )
+        """)
 
 
 def test_an_empty_module() -> None:
@@ -154,8 +152,7 @@ def test_variables_of_one_name_are_told_apart() -> None:
         result=module,
         params=[symbol, X],
     )
-    assert body_of(function, show_all_types=False) == script(
-        """
+    assert body_of(function, show_all_types=False) == script("""
         n_1 = T.int64()
         x_1 = x
         x_2 = x_1
@@ -163,8 +160,7 @@ def test_variables_of_one_name_are_told_apart() -> None:
         lambda_1 = a_b
         Module_1 = lambda_1
         return Module_1
-        """
-    )
+        """)
     assert 'n: R.Shape(["n_1"])' in str(function)
 
 
@@ -184,8 +180,7 @@ def test_a_choice_binds_its_name_in_both_branches() -> None:
     other = SeqExpr((BindingBlock((VarBinding(inner, nested),)),), inner)
     choice = If(cond, SeqExpr((), X), other, ty=VECTOR)
     function = function_of(VarBinding(Z, choice), result=Z, params=[X, cond])
-    assert body_of(function, show_all_types=False) == script(
-        """
+    assert body_of(function, show_all_types=False) == script("""
         if c:
             z = x
         else:
@@ -196,8 +191,7 @@ def test_a_choice_binds_its_name_in_both_branches() -> None:
                 r = y
             z = r
         return z
-        """
-    )
+        """)
 
 
 def test_a_choice_alone_names_its_value() -> None:
@@ -211,13 +205,11 @@ def test_match_cast_and_its_symbols() -> None:
     q: Dim = SymbolicVar("q")
     w = Var("w", TensorType((q,), "float32"))
     function = function_of(MatchCast(w, X, w.ty or ObjectType()), result=w, params=[X])
-    assert body_of(function) == script(
-        """
+    assert body_of(function) == script("""
         q = T.int64()
         w: R.Tensor((q,), dtype="float32") = R.match_cast(x, R.Tensor((q,), dtype="float32"))
         return w
-        """
-    )
+        """)
 
 
 def test_a_closure_shares_the_symbols_of_the_function_round_it() -> None:
@@ -228,8 +220,7 @@ def test_a_closure_shares_the_symbols_of_the_function_round_it() -> None:
     function = function_of(
         VarBinding(g, closure), result=Tuple((g, outer)), params=[outer], attrs={"k": 1}
     )
-    assert body_of(function, show_all_types=False) == script(
-        """
+    assert body_of(function, show_all_types=False) == script("""
         n = T.int64()
         m = T.int64()
         R.func_attr({"k": 1})
@@ -238,8 +229,7 @@ def test_a_closure_shares_the_symbols_of_the_function_round_it() -> None:
             return (a, b)
 
         return (g, a)
-        """
-    )
+        """)
 
 
 def test_a_closure_may_call_itself() -> None:
@@ -266,30 +256,25 @@ def test_a_call_that_returns_nothing_is_a_statement() -> None:
 def test_a_call_that_returns_nothing_keeps_its_name_where_that_is_used() -> None:
     used, unused = printing(Var, "a"), printing(Var, "b")
     function = function_of(used, unused, result=used.var, params=[X])
-    assert body_of(function) == script(
-        """
+    assert body_of(function) == script("""
         a: R.Tuple() = R.print(x, format="hi")
         R.print(x, format="hi")
         return a
-        """
-    )
+        """)
 
 
 def test_the_outputs_of_a_dataflow_block_are_its_ordinary_variables() -> None:
     hidden, shown = printing(DataflowVar), printing(Var, "out")
     block = DataflowBlock((hidden, shown, VarBinding(DataflowVar("lv", VECTOR), X)))
-    assert str(block) == script(
-        """
+    assert str(block) == script("""
         with R.dataflow():
             R.print(x, format="hi")
             R.print(x, format="hi")
             lv: R.Tensor((3,), dtype="float32") = x
             R.output(out)
-        """
-    )
+        """)
     function = make_function([X], SeqExpr((block, DataflowBlock()), X))
-    assert body_of(function, show_all_types=False) == script(
-        """
+    assert body_of(function, show_all_types=False) == script("""
         with R.dataflow():
             R.print(x, format="hi")
             out: R.Tuple() = R.print(x, format="hi")
@@ -298,8 +283,7 @@ def test_the_outputs_of_a_dataflow_block_are_its_ordinary_variables() -> None:
         with R.dataflow():
             R.output()
         return x
-        """
-    )
+        """)
 
 
 def test_a_binding_alone() -> None:

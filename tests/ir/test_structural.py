@@ -351,8 +351,7 @@ def test_the_first_difference_is_shown_with_its_path_and_binding() -> None:
         bindings = (VarBinding(lv, GlobalVar("f")(x)), VarBinding(out, GlobalVar("f")(second)))
         return IRModule({"main": Function((x,), SeqExpr((BindingBlock(bindings),), out), TY)})
 
-    assert difference(module(x), module(const(1.0))) == textwrap.dedent(
-        """\
+    assert difference(module(x), module(const(1.0))) == textwrap.dedent("""\
         the two differ at main.body.blocks[0].bindings[1].value.args[0]
         left:
             x
@@ -361,19 +360,16 @@ def test_the_first_difference_is_shown_with_its_path_and_binding() -> None:
         right:
             R.const(1.0, "float32")
           in
-            out: R.Tensor((2,), dtype="float32") = cls.f(R.const(1.0, "float32"))"""
-    )
+            out: R.Tensor((2,), dtype="float32") = cls.f(R.const(1.0, "float32"))""")
 
 
 def test_a_missing_part_is_shown() -> None:
-    assert difference(Tuple((X,)), Tuple((X, Y))) == textwrap.dedent(
-        """\
+    assert difference(Tuple((X,)), Tuple((X, Y))) == textwrap.dedent("""\
         the two differ at fields[1]
         left:
             nothing more
         right:
-            y"""
-    )
+            y""")
     text = difference(IRModule({"f": program()}), IRModule())
     assert text.startswith("the two differ at f and functions\nleft:\n")
     assert difference(Attrs(a=1), Attrs(b=2)).startswith("the two differ at ['a'] and ['b']\n")

@@ -43,8 +43,7 @@ def single_losses() -> Any:
 
 
 def test_class_ids_as_a_script() -> None:
-    expected = from_source(
-        """
+    expected = from_source("""
 @R.function
 def cross_entropy_loss(
     predictions: R.Tensor((3, 5), "float32"),
@@ -56,14 +55,12 @@ def cross_entropy_loss(
         gv = R.nn.nll_loss(lv, targets, weights, reduction="mean", ignore_index=-100)
         R.output(gv)
     return gv
-"""
-    )
+""")
     assert_structural_equal(CrossEntropyLoss()(SCORES, IDS, WEIGHTS), expected)
 
 
 def test_one_hot_targets_as_a_script() -> None:
-    expected = from_source(
-        """
+    expected = from_source("""
 @R.function
 def categorical_cross_entropy_loss(
     predictions: R.Tensor((3, 5), "float32"),
@@ -79,15 +76,13 @@ def categorical_cross_entropy_loss(
         gv = R.sum(lv4, axis=None, keepdims=False)
         R.output(gv)
     return gv
-"""
-    )
+""")
     loss = CategoricalCrossEntropyLoss("sum")
     assert_structural_equal(loss(SCORES, ONE_HOT, WEIGHTS), expected)
 
 
 def test_the_mean_over_samples_as_a_script() -> None:
-    expected = from_source(
-        """
+    expected = from_source("""
 @R.function
 def cross_entropy_loss(
     predictions: R.Tensor((3, 5), "float32"), targets: R.Tensor((3, 5), "float32")
@@ -100,8 +95,7 @@ def cross_entropy_loss(
         gv = R.mean(lv3, axis=None, keepdims=False)
         R.output(gv)
     return gv
-"""
-    )
+""")
     assert_structural_equal(CrossEntropyLoss()(SCORES, SCORES), expected)
 
 

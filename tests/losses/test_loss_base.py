@@ -28,8 +28,7 @@ class PinballLoss(Loss):
 
 
 def test_l1() -> None:
-    expected = from_source(
-        """
+    expected = from_source("""
 @R.function
 def l1_loss(predictions: R.Tensor((3, 5), "float32"), targets: R.Tensor((3, 5), "float32")):
     with R.dataflow():
@@ -38,14 +37,12 @@ def l1_loss(predictions: R.Tensor((3, 5), "float32"), targets: R.Tensor((3, 5), 
         gv = R.mean(lv1, axis=None, keepdims=False)
         R.output(gv)
     return gv
-"""
-    )
+""")
     assert_structural_equal(L1Loss()(TENSOR, TENSOR), expected)
 
 
 def test_mse_takes_the_difference_once() -> None:
-    expected = from_source(
-        """
+    expected = from_source("""
 @R.function
 def mse_loss(predictions: R.Tensor((3, 5), "float32"), targets: R.Tensor((3, 5), "float32")):
     with R.dataflow():
@@ -54,8 +51,7 @@ def mse_loss(predictions: R.Tensor((3, 5), "float32"), targets: R.Tensor((3, 5),
         gv = R.sum(lv1, axis=None, keepdims=False)
         R.output(gv)
     return gv
-"""
-    )
+""")
     assert_structural_equal(MSELoss("sum")(TENSOR, TENSOR), expected)
 
 

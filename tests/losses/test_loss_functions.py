@@ -27,8 +27,7 @@ def power(predictions: Any, targets: Any, exponent: Any = 1.5) -> Any:
 
 
 def test_a_jax_function_is_traced() -> None:
-    expected = from_source(
-        """
+    expected = from_source("""
 @R.function
 def power(predictions: R.Tensor((2,), "float32"), targets: R.Tensor((2,), "float32")):
     with R.dataflow():
@@ -40,8 +39,7 @@ def power(predictions: R.Tensor((2,), "float32"), targets: R.Tensor((2,), "float
         gv = lv4
         R.output(gv)
     return gv
-"""
-    )
+""")
     ty = TensorType((2,), "float32")
     assert_structural_equal(from_jax(power)(ty, ty), expected)
 

@@ -193,8 +193,7 @@ def test_where_huber_turns_linear(delta: float) -> None:
 
 
 def test_huber_as_a_script() -> None:
-    expected = from_source(
-        """
+    expected = from_source("""
 @R.function
 def huber_loss(predictions: R.Tensor((3,), "float32"), targets: R.Tensor((3,), "float32")):
     with R.dataflow():
@@ -209,8 +208,7 @@ def huber_loss(predictions: R.Tensor((3,), "float32"), targets: R.Tensor((3,), "
         gv = R.mean(lv7, axis=None, keepdims=False)
         R.output(gv)
     return gv
-"""
-    )
+""")
     ty = TensorType((3,), "float32")
     assert_structural_equal(HuberLoss()(ty, ty), expected)
 

@@ -20,8 +20,7 @@ from relaxjax.lowering import ArgumentError, to_jax
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function
 def pair(x: R.Tensor(("n", 3), "float32"), y: R.Tensor(("n",), "float32")):
     z = R.sum(x, axis=1)
@@ -97,8 +96,7 @@ def nothing():
 @R.function
 def big():
     return R.const(1099511627776, "int64")
-"""
-)
+""")
 
 
 def run(name: str, *args: Any) -> Any:

@@ -27,8 +27,7 @@ from relaxjax.ops.packed import PACKED, register_packed
 
 X = np.arange(6, dtype="float32").reshape(2, 3) + 1
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function
 def scale(x: R.Tensor(("n", 3), "float32"), by: R.Tensor((), "float32")):
     y = R.multiply(x, by)
@@ -72,8 +71,7 @@ def power(n: R.Tensor((), "int32"), x: R.Tensor((), "float32")) -> R.Tensor((), 
 def outside(x: R.Tensor((2, 3), "float32")):
     y = R.call_pure_packed("tests.on_the_host", x, ty_args=R.Tensor((2, 3), "float32"))
     return y
-"""
-)
+""")
 
 
 def test_functions_are_called_by_name() -> None:
@@ -216,15 +214,13 @@ def test_only_parameters_can_be_donated() -> None:
 
 
 def test_shapes_that_depend_on_values() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32")):
     i = R.nonzero(x)
     u = R.unique(i)
     return u
-"""
-    )
+""")
     x = np.array([[1, 0, 0], [0, 0, 1]], "float32")
     assert np.asarray(build(module)["main"](x)).tolist() == [0, 1, 2]
 

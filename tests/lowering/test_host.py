@@ -17,8 +17,7 @@ from relaxjax.ops.packed import PACKED, TRACEABLE, register_packed
 from relaxjax.tvm.nd import NDArray
 from relaxjax.tvm.relax.vm import VirtualMachine as TvmMachine
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function(pure=False)
 def twice(cb: R.Callable([], R.Tensor([3], "int32"))):
     y = cb()
@@ -111,8 +110,7 @@ def taking(
 ):
     y = f(x)
     return y * y
-"""
-)
+""")
 
 
 class Counting:
@@ -265,8 +263,7 @@ def test_tvm_s_functions_take_and_give_tvm_s_arrays() -> None:
     assert vm["taking"](vm["adder"](np.ones(2, "float32")), np.ones(2, "float32")).numpy()[0] == 4
 
 
-FILLING = parse_functions(
-    """
+FILLING = parse_functions("""
 @R.function
 def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")):
     n = T.int64()
@@ -289,8 +286,7 @@ def several(x: R.Tensor((2,), "float32")):
 def unknown(x: R.Tensor((2,), "float32")):
     y = R.call_dps_packed("tests.host", (x,), out_ty=R.Tensor("float32", ndim=1))
     return y
-"""
-)
+""")
 
 
 def counted(x: Any, *filled: Any) -> None:
@@ -324,14 +320,12 @@ def test_the_size_of_what_is_filled_must_be_known() -> None:
 
 
 def test_a_function_that_only_acts_returns_nothing() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
 @R.function(pure=False)
 def telling(x: R.Tensor((), "int32"), cb: R.Callable([R.Tensor], R.Tuple(), False)):
     cb(x)
     return x
-"""
-    )
+""")
     told: list[int] = []
     VirtualMachine(build(mod))["telling"](np.int32(3), lambda x: told.append(int(x)))
     assert told == [3]

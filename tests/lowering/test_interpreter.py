@@ -21,8 +21,7 @@ from relaxjax.passes import CanonicalizeBindings, Gradient
 
 X = np.arange(6, dtype="float32").reshape(2, 3) + 1
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function
 def mlp(
     x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3, 2), "float32"), b: R.Tensor((2,), "float32")
@@ -159,8 +158,7 @@ def passes_function(
 ):
     f = Module.mlp
     return f(x, w, b)
-"""
-)
+""")
 
 W, B = X.T * np.float32(0.5), np.array([-20.0, 1.0], "float32")
 
@@ -379,14 +377,12 @@ def test_recursion_by_way_of_others_with_a_traced_condition(call: str) -> None:
 
 
 def test_recursion_without_end() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def forever(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
     y = Module.forever(x)
     return y
-"""
-    )
+""")
     with pytest.raises(RecursionError, match="`forever` calls itself more often than Python's"):
         to_jax(module, "forever")(X[0, :2])
 
@@ -471,14 +467,12 @@ def test_compiled_programs_name_the_lines_they_come_from() -> None:
 
 
 def test_errors_name_the_line_of_the_user() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor(dtype="float32"), y: R.Tensor(dtype="float32")):
     z = R.matmul(x, y)
     return z
-"""
-    )
+""")
     with pytest.raises(TypeError) as caught:
         to_jax(module, "main")(X, X)
     assert "z = R.matmul(x, y)" in "".join(caught.value.__notes__)
@@ -486,15 +480,13 @@ def main(x: R.Tensor(dtype="float32"), y: R.Tensor(dtype="float32")):
 
 def test_32_bit_programs_do_not_depend_on_the_setting_of_jax() -> None:
     """With 64-bit dtypes on, JAX would sum and count in int64."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "int32")):
     s = R.sum(x, axis=0)
     m = R.mean(R.astype(x, "float32"))
     return (s, m)
-"""
-    )
+""")
     x = X.astype("int32")
     expected = to_jax(module, "main")(x)
     with jax.enable_x64(True):

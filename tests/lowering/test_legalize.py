@@ -25,8 +25,7 @@ from relaxjax.script import from_source
 X = np.arange(6, dtype="float32").reshape(2, 3) + 1
 W, B = X.T * np.float32(0.5), np.array([-20.0, 1.0], "float32")
 
-MLP = parse_functions(
-    """
+MLP = parse_functions("""
 @R.function
 def main(
     x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3, 2), "float32"), b: R.Tensor((2,), "float32")
@@ -38,11 +37,9 @@ def main(
         out = R.nn.relu(lv1)
         R.output(out)
     return out
-"""
-)
+""")
 
-LEGALISED_MLP = parse_functions(
-    """
+LEGALISED_MLP = parse_functions("""
 @R.function
 def main(
     x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3, 2), "float32"), b: R.Tensor((2,), "float32")
@@ -62,8 +59,7 @@ def main(
         out: R.Tensor((n, 2), "float32") = L.max(lv1, out_broadcast_in_dim)
         R.output(out)
     return out
-"""
-)
+""")
 
 
 def test_the_text_of_an_mlp() -> None:
@@ -80,15 +76,13 @@ def test_variables_keep_their_identity_and_their_lines() -> None:
 
 
 def test_new_variables_have_names_of_their_own() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32")):
     y_exp = R.nn.softmax(x)
     y = R.nn.softmax(y_exp)
     return y
-"""
-    )
+""")
     names = [b.var.name for b in legalize(module)["main"].body.bindings()]
     assert len(set(names)) == len(names)
     assert {"y_exp", "y_exp_exp", "y_exp1", "y_sub", "y"} <= set(names)
@@ -120,8 +114,7 @@ def test_the_rest_of_a_module_stays_the_same() -> None:
 
 
 def test_branches_closures_and_calls() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function(private=True)
 def square(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
     y = R.multiply(x, x)
@@ -139,8 +132,7 @@ def main(c: R.Tensor((), "bool"), x: R.Tensor((2, 3), "float32")):
     else:
         z = Module.square(x)
     return z
-"""
-    )
+""")
     legal = legalize(module)
     assert _operators(legal) == {"lax.mul", "lax.exp", "lax.add"}
     for condition in (True, False):
@@ -151,8 +143,7 @@ def main(c: R.Tensor((), "bool"), x: R.Tensor((2, 3), "float32")):
 
 
 def test_tuples_shapes_and_constants() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor(("n", 4), "float32")):
     n = T.int64()
@@ -164,8 +155,7 @@ def main(x: R.Tensor(("n", 4), "float32")):
         ones = R.zeros(R.shape([n, 2]), "float32")
         R.output(parts, flat, ones)
     return (parts, flat, ones)
-"""
-    )
+""")
     legal = legalize(module)
     assert all(name.startswith("lax.") for name in _operators(legal))
     x = np.arange(8, dtype="float32").reshape(2, 4)
@@ -203,8 +193,7 @@ def test_unknown_operators_are_errors(options: Any) -> None:
 
 
 def test_effects_and_unknown_shapes_stay() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function(pure=False)
 def main(x: R.Tensor(dtype="float32", ndim=2)):
     p = R.print(x, format="{}")
@@ -215,22 +204,19 @@ def main(x: R.Tensor(dtype="float32", ndim=2)):
 def shape(x: R.Tensor((2, 3), "float32")):
     s = R.shape_of(x)
     return s
-"""
-    )
+""")
     assert legalize(module) is module
 
 
 def test_what_depends_on_sizes_stays_until_they_are_known() -> None:
     """Whether `n` and `m` broadcast cannot be told before a call."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32")):
     s = R.add(x, y)
     t = R.exp(x)
     return (s, t)
-"""
-    )
+""")
     legal = legalize(module)
     assert _operators(legal) == {"relax.add", "lax.exp"}
     row = X[0]
@@ -327,8 +313,7 @@ def test_a_platform_decides() -> None:
 
 def test_operators_are_traced_once() -> None:
     """The same operator on the same types, in one function or in another."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def first(x: R.Tensor((7, 3), "float32")):
     y = R.nn.softmax(x)
@@ -337,8 +322,7 @@ def first(x: R.Tensor((7, 3), "float32")):
 @R.function
 def second(x: R.Tensor((7, 3), "float32")):
     return R.nn.softmax(x)
-"""
-    )
+""")
     before = _traced.cache_info()
     legalize(module)
     after = _traced.cache_info()
@@ -346,15 +330,13 @@ def second(x: R.Tensor((7, 3), "float32")):
 
 
 def test_64_bit_dtypes_stay_what_they_are() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32")):
     i = R.argmax(x, axis=1)
     j = R.astype(i, "float64")
     return j
-"""
-    )
+""")
     legal = legalize(module)
     last = list(legal["main"].body.bindings())[-1]
     assert last.value.ty == TensorType((2,), "float64")
@@ -365,14 +347,12 @@ def main(x: R.Tensor((2, 3), "float32")):
 
 def test_products_are_as_exact_as_jax_is_set() -> None:
     """However they were legalised before."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((1, 2, 4, 4), "float32"), w: R.Tensor((2, 2, 3, 3), "float32")):
     y = R.matmul(x, x)
     return R.nn.conv2d(y, w)
-"""
-    )
+""")
 
     def count() -> int:
         return str(legalize(module).script()).count("HIGHEST")
@@ -384,15 +364,13 @@ def main(x: R.Tensor((1, 2, 4, 4), "float32"), w: R.Tensor((2, 2, 3, 3), "float3
 
 
 def test_a_result_that_is_an_argument() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32")):
     y = R.astype(x, "float32")
     z = R.exp(y)
     return z
-"""
-    )
+""")
     first = next(iter(legalize(module)["main"].body.bindings()))
     assert isinstance(first.value, Var)
 

@@ -78,8 +78,7 @@ def test_regions_on_several_devices() -> None:
 
 
 def test_devices_that_the_machine_does_not_have_are_left_out() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(
             p: R.Tuple(R.Tensor((2,), "float32", "llvm:77"), R.Tensor((2,), "float32", "llvm"))
@@ -87,8 +86,7 @@ def test_devices_that_the_machine_does_not_have_are_left_out() -> None:
             a = R.to_vdevice(p[0], "tpu:3")
             b = R.exp(a)
             return b
-        """
-    )
+        """)
     assert devices_of(mod, "main") == {"llvm:0:global": jax.devices("cpu")[0]}
     assert build(mod)["main"].compiles
 

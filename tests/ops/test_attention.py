@@ -186,8 +186,7 @@ def test_chunks() -> None:
 
 
 def test_a_backward_program_calls_the_backward_operator() -> None:
-    module = parse_module(
-        """
+    module = parse_module("""
 @I.ir_module
 class Module:
     @R.function
@@ -199,8 +198,7 @@ class Module:
             gv = R.sum(R.multiply(y, y))
             R.output(gv)
         return gv
-"""
-    )
+""")
     adjoint = Gradient("main")(module)
     assert "R.grad.attention_backward(" in adjoint.script()
     q, k = _drawn(1, 3, 2, 4), _drawn(1, 5, 1, 4, seed=1)

@@ -44,8 +44,7 @@ class Script:
 
 SCRIPT: Any = Script  # mypy takes it for a class
 
-WRITTEN_OUT = parse_functions(
-    """
+WRITTEN_OUT = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
     with R.dataflow():
@@ -69,8 +68,7 @@ def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
         loss = R.sum(R.multiply(i, f))
         R.output(loss)
     return loss
-"""
-)
+""")
 
 
 def names(module: IRModule, name: str) -> list[str]:
@@ -135,8 +133,7 @@ def test_segments(count: int, segments: Any, last: bool, lengths: list[int]) -> 
     assert chain(count, segments, last) == lengths
 
 
-CALLED = parse_functions(
-    """
+CALLED = parse_functions("""
 @R.function(private=True)
 def wave(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
     y = R.sin(R.exp(x))
@@ -153,8 +150,7 @@ def main(x: R.Tensor((3,), "float32")):
     b = R.grad.emit_checkpoint(inner, a)
     loss = R.sum(b)
     return loss
-"""
-)
+""")
 
 
 def test_functions_of_the_program_stand_between_marks_too() -> None:

@@ -61,8 +61,7 @@ def test_only_functions_become_closures() -> None:
 
 def test_the_arguments_of_a_closure_may_hold_tuples() -> None:
     """Also as text, where they are written as Python's."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
         @R.function
         def g(y: R.Tensor((2,), "float32"), t: R.Tuple(R.Tensor((2,), "float32"), R.Tuple())):
             return y
@@ -70,6 +69,5 @@ def test_the_arguments_of_a_closure_may_hold_tuples() -> None:
         def main(x: R.Tensor((2,), "float32")):
             c = R.make_closure(Module.g, ((x, ()),))
             return R.invoke_pure_closure(c, (x,), ty_args=R.Tensor((2,), "float32"))
-        """
-    )
+        """)
     assert_structural_equal(from_source(module.script()), module)

@@ -22,8 +22,7 @@ X = np.arange(6, dtype="float32").reshape(3, 2)
 ROW = TensorType((2,), "float32")
 
 
-LOOPS = parse_module(
-    """
+LOOPS = parse_module("""
 @I.ir_module
 class Loops:
     @R.function
@@ -106,8 +105,7 @@ class Loops:
 
         result = L.platform_dependent(on_cpu, elsewhere, x, platforms=[["cpu", "tpu"], None])
         return result
-"""
-)
+""")
 
 
 def run(name: str, *args: Any) -> Any:

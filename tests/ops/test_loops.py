@@ -154,8 +154,7 @@ def test_what_is_no_loop(loop: str, message: str) -> None:
 
 def test_a_body_may_have_dimensions_of_its_own() -> None:
     """They are those of what it is given, in the type of the result too."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function(private=True)
 def step(c: R.Tensor(("k",), "float32"), x: R.Tensor(("m",), "float32")):
     k = T.int64()
@@ -183,8 +182,7 @@ def main(c: R.Tensor(("n",), "float32"), xs: R.Tensor((4, 2), "float32")):
     out = R.scan(cls.step, c, xs)
     h = R.while_loop(cls.large, cls.half, out[0], max_iter=3)
     return (out, h)
-"""
-    )
+""")
     well_formed(module)
     (out, h) = to_jax(module, "main")(jnp.ones(3), jnp.ones((4, 2)))
     assert (out[0].shape, out[1].shape, h.shape) == ((3,), (4, 5), (3,))

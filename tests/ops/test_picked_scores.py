@@ -21,8 +21,7 @@ ROWS, WIDTH = 32, 16
 
 
 def adjoint(classes: int, target: str = "cpu") -> IRModule:
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def main(
             x: R.Tensor(({ROWS}, {WIDTH}), "float32"),
@@ -34,8 +33,7 @@ def adjoint(classes: int, target: str = "cpu") -> IRModule:
                 loss = R.nn.nll_loss(R.nn.log_softmax(scores), t)
                 R.output(loss)
             return loss
-        """
-    )
+        """)
     params = mod["main"].params[:2]
     mod = SimplifyGradient()(Gradient("main", params, lazy=True)(mod))
     return CanonicalizeBindings()(EliminateCommonSubexpr()(LegalizeOps(target)(mod)))

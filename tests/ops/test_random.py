@@ -102,8 +102,7 @@ def test_distributions() -> None:
     np.testing.assert_allclose(np.bincount(drawn) / 4000, [0.1, 0.2, 0.7], atol=0.02)
 
 
-PROGRAM = parse_module(
-    """
+PROGRAM = parse_module("""
 @I.ir_module
 class Noisy:
     @R.function
@@ -119,8 +118,7 @@ class Noisy:
             gv = R.sum(R.where(mask, x * noise, R.const(0, "float32")))
             R.output(gv)
         return gv
-"""
-)
+""")
 
 
 def _expected(x: Any, low: Any, step: Any) -> Any:

@@ -73,8 +73,7 @@ def test_sum_of_exponentials(axis: Any, keepdims: bool) -> None:
 
 
 def test_the_adjoint_of_nothing_but_minus_infinity_is_zero() -> None:
-    module = parse_module(
-        """
+    module = parse_module("""
 @I.ir_module
 class Module:
     @R.function
@@ -84,8 +83,7 @@ class Module:
             gv = R.sum(R.exp(y))
             R.output(gv)
         return gv
-"""
-    )
+""")
     x = np.array([[-np.inf] * 3, [0.0, 1.0, -np.inf]], "float32")
     _, (grad,) = to_jax(Gradient("main")(module), "main_adjoint")(x)
     chex.assert_trees_all_close(grad, np.exp(x), rtol=1e-6)

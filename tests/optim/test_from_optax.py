@@ -135,8 +135,7 @@ def test_options_are_those_of_optax() -> None:
 
 def test_the_function_as_a_script() -> None:
     tensors = 'R.Tuple(R.Tensor((3, 4), "float32"), R.Tensor((3,), "float32"))'
-    expected = from_source(
-        f"""
+    expected = from_source(f"""
 @R.function
 def Heavy(params: {tensors}, gradients: {tensors}, optim_states: {tensors}):
     with R.dataflow():
@@ -162,8 +161,7 @@ def Heavy(params: {tensors}, gradients: {tensors}, optim_states: {tensors}):
         optim_states_new = (trace_x_new, trace_y_new)
         R.output(params_new, optim_states_new)
     return (params_new, optim_states_new)
-"""
-    )
+""")
     assert isinstance(expected, Function)
     function = from_optax(optax.sgd(0.25, momentum=0.5), "Heavy").init([x, y]).get_function()
     assert_structural_equal(function, expected)

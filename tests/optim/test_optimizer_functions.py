@@ -55,23 +55,20 @@ def for_each_parameter(template: str) -> str:
 SGD_WITH_DECAY = function(
     "SGD",
     f"R.Tuple({STEPS})",
-    for_each_parameter(
-        """$v = params[$0]
+    for_each_parameter("""$v = params[$0]
 $v_grad = gradients[$0]
 $v_decay = R.multiply(R.const(0.02, "float32"), $v)
 $v_grad_new = R.add($v_decay, $v_grad)
 $v_scaled = R.multiply(R.const(0.01, "float32"), $v_grad_new)
 $v_new = R.subtract($v, $v_scaled)
-"""
-    )
+""")
     + "params_new = (x_new, y_new)\noptim_states_new = (num_steps_new,)",
 )
 
 NESTEROV = function(
     "MomentumSGD",
     VELOCITIES,
-    for_each_parameter(
-        """$v = params[$0]
+    for_each_parameter("""$v = params[$0]
 $v_grad = gradients[$0]
 $v_v = optim_states[$1]
 $v_decay = R.multiply(R.const(0.02, "float32"), $v)
@@ -83,8 +80,7 @@ $v_ahead = R.multiply(R.const(0.9, "float32"), $v_v_new)
 $v_g_nest = R.add($v_grad_new, $v_ahead)
 $v_scaled = R.multiply(R.const(0.1, "float32"), $v_g_nest)
 $v_new = R.subtract($v, $v_scaled)
-"""
-    )
+""")
     + "params_new = (x_new, y_new)\noptim_states_new = (num_steps_new, x_v_new, y_v_new)",
 )
 
@@ -96,8 +92,7 @@ beta1_prod = R.multiply(old1, R.const(0.8, "float32"))
 old2 = optim_states[2]
 beta2_prod = R.multiply(old2, R.const(0.85, "float32"))
 """
-    + for_each_parameter(
-        """$v = params[$0]
+    + for_each_parameter("""$v = params[$0]
 $v_grad = gradients[$0]
 $v_m = optim_states[$3]
 $v_v = optim_states[$5]
@@ -117,8 +112,7 @@ $v_safe = R.add($v_root, R.const(1e-7, "float32"))
 $v_ratio = R.divide($v_m_hat, $v_safe)
 $v_scaled = R.multiply(R.const(0.01, "float32"), $v_ratio)
 $v_new = R.subtract($v, $v_scaled)
-"""
-    )
+""")
     + "params_new = (x_new, y_new)\n"
     + "optim_states_new = "
     + "(num_steps_new, beta1_prod, beta2_prod, x_m_new, y_m_new, x_v_new, y_v_new)",

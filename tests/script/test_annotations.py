@@ -127,8 +127,7 @@ def test_a_declaration_in_the_body_names_the_dimension_of_the_signature() -> Non
 
 def test_dimensions_from_type_variables_belong_to_each_function() -> None:
     """As TVM prints them: a header for the whole file, and bare names in the signatures."""
-    found = module(
-        """
+    found = module("""
         # from typing import TypeVar
         m = TypeVar("m")
         n = TypeVar("n")
@@ -140,8 +139,7 @@ def test_dimensions_from_type_variables_belong_to_each_function() -> None:
             @R.function
             def g(x: R.Tensor((n, m), "float32")) -> R.Tensor((n, m), "float32"):
                 return x
-        """
-    )
+        """)
     f, g = (found[name].params[0].ty.dims for name in ("f", "g"))
     assert f[1] == f[0] * 2
     assert str(g) == "(n, m)"

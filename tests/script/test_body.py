@@ -35,8 +35,7 @@ def test_shadowing_makes_new_variables_of_the_same_name() -> None:
 
 def test_dataflow_blocks() -> None:
     """Only what R.output names leaves the block; a name bound twice means its last value."""
-    found = function(
-        """
+    found = function("""
         with R.dataflow():
             y = R.add(x, x)
             y = R.multiply(y, y)
@@ -46,8 +45,7 @@ def test_dataflow_blocks() -> None:
         with R.dataflow():
             w = R.add(y, between)
         return y
-        """
-    )
+        """)
     first, _, second = found.body.blocks
     assert isinstance(first, DataflowBlock)
     assert isinstance(second, DataflowBlock)
@@ -58,8 +56,7 @@ def test_dataflow_blocks() -> None:
 
 
 def test_dataflow_blocks_in_a_row_are_one() -> None:
-    found = function(
-        """
+    found = function("""
         with R.dataflow():
             a = R.exp(x)
             y = R.sin(a)
@@ -68,8 +65,7 @@ def test_dataflow_blocks_in_a_row_are_one() -> None:
             z = R.cos(y)
             R.output(z)
         return z
-        """
-    )
+        """)
     (block,) = found.body.blocks
     assert isinstance(block, DataflowBlock)
     hidden = [isinstance(binding.var, DataflowVar) for binding in block.bindings]
@@ -77,15 +73,13 @@ def test_dataflow_blocks_in_a_row_are_one() -> None:
 
 
 def test_a_name_hidden_in_a_block_means_afterwards_what_it_meant_before() -> None:
-    found = function(
-        """
+    found = function("""
         with R.dataflow():
             x = R.add(x, x)
             y = R.add(x, x)
             R.output(y)
         return R.add(x, y)
-        """
-    )
+        """)
     last = values(found)[-1]
     assert isinstance(last, Call)
     assert last.args[0] is found.params[0]
@@ -249,19 +243,16 @@ def test_statements_without_a_name() -> None:
 
 
 def test_function_attributes() -> None:
-    found = function(
-        """
+    found = function("""
         R.func_attr({"num_input": 1, "names": ["a", {"b": 2.5}]})
         R.func_attr({"extra": None})
         return x
-        """
-    )
+        """)
     assert found.attrs == Attrs(num_input=1, names=["a", {"b": 2.5}], extra=None, global_symbol="f")
 
 
 def test_a_closure_sees_the_names_around_it() -> None:
-    found = function(
-        """
+    found = function("""
         y = R.add(x, x)
         @R.function
         def inner(z: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
@@ -272,8 +263,7 @@ def test_a_closure_sees_the_names_around_it() -> None:
             R.call_packed("log", z, ty_args=R.Tuple())
             return inner(z)
         return inner(y)
-        """
-    )
+        """)
     _, inner, noisy, _ = found.body.bindings()
     assert isinstance(inner.value, Function)
     assert isinstance(noisy.value, Function)
@@ -284,8 +274,7 @@ def test_a_closure_sees_the_names_around_it() -> None:
 
 
 def test_a_closure_can_call_itself() -> None:
-    found = function(
-        """
+    found = function("""
         @R.function
         def count(i: R.Tensor((), "int32")) -> R.Tensor((), "int32"):
             if R.equal(i, R.const(0)):
@@ -294,8 +283,7 @@ def test_a_closure_can_call_itself() -> None:
                 r = count(R.subtract(i, R.const(1)))
             return r
         return count(R.const(3))
-        """
-    )
+        """)
     closure = found.body.blocks[0].bindings[0]
     assert isinstance(closure.value, Function)
     choice = values(closure.value)[-1]

@@ -53,15 +53,13 @@ def test_operators() -> None:
 
 def test_nested_expressions_are_bound_one_by_one() -> None:
     """Outside a dataflow block they are called gv, inside lv; types are inferred throughout."""
-    found = function(
-        """
+    found = function("""
         y = R.add(R.multiply(x, x), x)
         with R.dataflow():
             z = R.add(y, R.add(x, x))
             R.output(z)
         return R.add(z, z)
-        """
-    )
+        """)
     assert statements(found) == [
         "gv = R.multiply(x, x)",
         "y = R.add(gv, x)",
@@ -76,8 +74,7 @@ def test_nested_expressions_are_bound_one_by_one() -> None:
 
 
 def test_tuples() -> None:
-    found = function(
-        """
+    found = function("""
         t = (x, (x, R.const(1)))
         a, b = t
         c, d = b
@@ -85,8 +82,7 @@ def test_tuples() -> None:
         f = t[-1]
         g, h = x, a
         return R.tuple(e, R.TupleGetItem(t, 0))
-        """
-    )
+        """)
     assert names(found) == [
         *("t", "a", "b", "c", "d", "gv", "e", "f", "g", "h", "gv1"),
     ]
@@ -114,8 +110,7 @@ def test_the_dimensions_of_a_shape_are_its_items() -> None:
 
 
 def test_python_is_evaluated_while_the_script_is_read() -> None:
-    found = function(
-        """
+    found = function("""
         twice = lambda v: R.add(v, v)
         layers = [twice(x) for _ in range(2) if True]
         y = sum(layers[1:], layers[0]) if len(layers) == 2 else x
@@ -127,8 +122,7 @@ def test_python_is_evaluated_while_the_script_is_read() -> None:
             int((not 1 > 2 > undefined or undefined) and 1 in {1, 2} and 3 not in (1,)),
         ]
         return R.add(w, R.const(sum(numbers), "float32"))
-        """
-    )
+        """)
     assert statements(found) == [
         "gv = R.add(x, x)",
         "gv1 = R.add(x, x)",
@@ -141,15 +135,13 @@ def test_python_is_evaluated_while_the_script_is_read() -> None:
 
 
 def test_a_lambda_sees_the_names_where_it_is_written() -> None:
-    found = function(
-        """
+    found = function("""
         a = R.const(1.0)
         adding = lambda a: lambda b: R.add(a, b)
         steps = [lambda b: R.multiply(b, R.const(float(k))) for k in range(3)]
         k = x
         return adding(x)(steps[0](k))
-        """
-    )
+        """)
     assert statements(found)[1:] == [
         "k = x",
         'gv = R.multiply(k, R.const(2.0, "float32"))',

@@ -101,14 +101,12 @@ def test_a_comparison_as_plain_jax_and_in_an_export_of_any_size() -> None:
 
 
 def test_an_assertion_about_dimensions() -> None:
-    found = from_source(
-        f"""
+    found = from_source(f"""
 @R.function(pure=False)
 def f({PARAMS}):
     _ = R.assert_op(R.prim_value(n % 2 == 0), n, format="{{}} is odd")
     return x
-        """
-    )
+        """)
     assert isinstance(found, Function)
     run = to_jax(IRModule({"f": found}), "f")
     run(np.ones((2, 1), "float32"))

@@ -57,8 +57,7 @@ def test_a_module() -> None:
 
 def test_functions_are_known_before_they_are_defined() -> None:
     """Results that are not declared are inferred, whatever the order."""
-    found = module(
-        """
+    found = module("""
         @I.ir_module
         class Module:
             @R.function
@@ -70,8 +69,7 @@ def test_functions_are_known_before_they_are_defined() -> None:
             @R.function
             def c(x: R.Tensor(("n", 3), "float32")):
                 return R.add(x, x)
-        """
-    )
+        """)
     assert list(found) == ["a", "b", "c"]
     assert found["a"].ret_ty == TupleType((MATRIX, MATRIX))
     call = values(found["a"])[0]
@@ -81,8 +79,7 @@ def test_functions_are_known_before_they_are_defined() -> None:
 
 
 def test_functions_that_call_one_another_in_a_circle() -> None:
-    found = module(
-        """
+    found = module("""
         @I.ir_module
         class Module:
             @R.function
@@ -91,8 +88,7 @@ def test_functions_that_call_one_another_in_a_circle() -> None:
             @R.function
             def odd(x: R.Tensor((), "int32")) -> R.Tensor((), "bool"):
                 return Module.even(x)
-        """
-    )
+        """)
     assert values(found["even"])[0].ty == TensorType((), "bool")
 
 
@@ -124,8 +120,7 @@ def test_a_second_name_for_a_function() -> None:
 
 def test_a_function_that_stands_before_the_module() -> None:
     """It may be entered into the module, or called as a closure, as often as one likes."""
-    found = module(
-        """
+    found = module("""
         @R.function
         def twice(x: R.Tensor(("n", 3), "float32")):
             return R.add(x, x)
@@ -138,8 +133,7 @@ def test_a_function_that_stands_before_the_module() -> None:
                     y = twice(twice(x))
                     R.output(y)
                 return twice(y)
-        """
-    )
+        """)
     assert list(found) == ["entered", "main"]
     closures = [value for value in values(found["main"]) if isinstance(value, Function)]
     assert len(closures) == 3
@@ -156,8 +150,7 @@ def test_what_only_type_checkers_read_means_nothing() -> None:
             def f(x: R.Tensor((2,), "float32")):
                 return x
         """
-    found = module(
-        """
+    found = module("""
         from typing import no_type_check
 
         @I.ir_module
@@ -166,8 +159,7 @@ def test_what_only_type_checkers_read_means_nothing() -> None:
             @no_type_check
             def f(x: R.Tensor((2,), "float32")):
                 return x
-        """
-    )
+        """)
     assert_structural_equal(found, module(plain))
     assert str(found.script()) == str(module(plain).script())
 

@@ -152,14 +152,12 @@ def test_numbers_of_numpy() -> None:
 
 
 def test_lists_and_texts_stay_values_of_python() -> None:
-    found = function(
-        """
+    found = function("""
         sizes = [2, 3]
         axes = (1, 0)
         kind = f"{'float'}{16 * 2}"
         return R.zeros((sizes[0], sizes[axes[0]]), kind)
-        """
-    )
+        """)
     assert values(found) == [found.body.blocks[0].bindings[0].value]
     assert found.ret_ty == MATRIX
 

@@ -13,8 +13,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.lowering import build, to_jax
 from relaxjax.passes import Gradient
 
-MLP = parse_functions(
-    """
+MLP = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((4, 3), "float32"),
@@ -33,8 +32,7 @@ MLP = parse_functions(
             loss = R.sum(h5)
             R.output(loss)
         return loss
-    """
-)
+    """)
 ADJOINT = Gradient("main")(MLP)
 
 

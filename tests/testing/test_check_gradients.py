@@ -17,8 +17,7 @@ from relaxjax.ops import op
 from relaxjax.testing import GradientCheckError, check_gradients
 from relaxjax.testing.bisection import Bisection
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function(private=True)
 def half(x: R.Tensor(("n", 3), "float32")) -> R.Tensor(("n", 3), "float32"):
     n = T.int64()
@@ -41,8 +40,7 @@ def main(
         y = R.nn.softmax(h)
     t = R.take(w, i, axis=0)
     return (y, t, i)
-"""
-)
+""")
 
 
 def test_right_gradients_pass() -> None:
@@ -53,14 +51,12 @@ def test_right_gradients_pass() -> None:
 
 
 def test_of_one_result_in_double_precision() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float64"), t: R.Tuple(R.Tensor((), "float64"))):
     y = R.sum(R.multiply(R.exp(R.sin(x)), t[0]))
     return y
-"""
-    )
+""")
     check_gradients(module)
 
 

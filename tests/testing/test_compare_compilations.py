@@ -18,15 +18,13 @@ from relaxjax.testing import CompilationError, Way, compare_compilations, compil
 from relaxjax.testing.compilations import DTYPES, POLICIES, ROUTES, ways_of
 from relaxjax.testing.reference import Reference
 
-SMALL = parse_functions(
-    """
+SMALL = parse_functions("""
 @R.function
 def main(x: R.Tensor((3, 4), "float32"), w: R.Tensor((4,), "float32"), i: R.Tensor((2,), "int64")):
     h = R.sin(R.multiply(x, w))
     t = R.take(R.max(h, axis=0), i)
     return (R.sum(R.square(h)), t, i)
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("route", list(ROUTES))
@@ -45,14 +43,12 @@ def test_a_right_program_passes_each_policy_in_each_dtype(policy: str, dtype: st
 
 
 def test_memory_is_planned_for_the_sizes_of_the_arguments() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
 @R.function
 def main(x: R.Tensor(("n", 4), "float32")):
     y = R.sin(x)
     return y
-"""
-    )
+""")
     args = [np.ones((3, 4), "float32")]
     for policy in ("none", "balanced"):
         (found,) = compare_compilations(mod, args=args, ways=[Way("build", policy)])
@@ -61,28 +57,24 @@ def main(x: R.Tensor(("n", 4), "float32")):
 
 def test_a_gradient_at_a_turn_is_not_held_against_a_slope() -> None:
     """Where two elements tie, a slope by differences is the mean of two gradients."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
 @R.function
 def main(x: R.Tensor((2,), "float32")):
     y = R.take(R.square(x), R.argmax(x), axis=0)
     return y
-"""
-    )
+""")
     assert compare_compilations(mod, args=[np.ones(2, "float32")], ways=[]) == []
 
 
 def test_random_numbers_are_drawn_in_their_own_dtype() -> None:
     """Those of another dtype would be others."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32")):
     u = R.random.uniform(R.random.key(3), R.shape([3]))
     y = R.multiply(x, u)
     return y
-"""
-    )
+""")
     assert {way.dtype for way in ways_of(mod)} == {"float32"}
     (found,) = compare_compilations(mod, ways=[Way("build")])
     assert found.error < 1
@@ -103,14 +95,12 @@ def test_a_wrong_gradient_is_found_before_anything_is_compiled() -> None:
         """x * x."""
         return x
 
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32")):
     y = R.test_square(x)
     return y
-"""
-    )
+""")
     with pytest.raises(CompilationError, match=r"of `main`, equation by equation: .* by JAX"):
         compare_compilations(mod, ways=[])
 
@@ -152,14 +142,12 @@ def test_the_arrays_that_a_loss_has_captured_are_given_where_bindings_are_blamed
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Reference, "apart", lambda self, found: "result 0 is wrong")
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32")):
     y = R.multiply(x, R.const([1.0, 2.0, 3.0], "float32"))
     return y
-"""
-    )
+""")
     with pytest.raises(CompilationError, match=r"result 0 is wrong\. Each value is right where"):
         compare_compilations(mod, ways=[Way("value_and_grad", "none", "float32")])
 
@@ -190,14 +178,12 @@ def test_what_cannot_be_compared() -> None:
     )
     with pytest.raises(ValueError, match="nothing that `main` returns is of floating-point dtype"):
         compare_compilations(places)
-    bits = parse_functions(
-        """
+    bits = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32")):
     y = R.multiply(x, R.astype(L.bitcast_convert_type(x, new_dtype="int32"), "float32"))
     return y
-"""
-    )
+""")
     with pytest.raises(ValueError, match="has no form in float64: leave out the ways in that"):
         compare_compilations(bits, ways=[Way("build", "none", "float64")])
 
@@ -205,8 +191,7 @@ def main(x: R.Tensor((3,), "float32")):
 @pytest.mark.as_users
 def test_a_choice_that_a_user_writes_by_comparing_is_named() -> None:
     """XLA computes the norm anew, and then no element is found to be the largest."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
 @R.function
 def main(x: R.Tensor((8, 32, 64), "float32"), q: R.Tensor((64,), "float32")):
     c = R.subtract(x, R.mean(x, axis=2, keepdims=True))
@@ -216,8 +201,7 @@ def main(x: R.Tensor((8, 32, 64), "float32"), q: R.Tensor((64,), "float32")):
     found = R.equal(d, R.max(d, axis=1, keepdims=True))
     y = R.multiply(R.astype(found, "float32"), h)
     return y
-"""
-    )
+""")
     random = np.random.default_rng(0)
     args = [random.normal(size=shape).astype("float32") for shape in ((8, 32, 64), (64,))]
     with pytest.raises(CompilationError, match=r"build, policy none, float32: result 0\["):

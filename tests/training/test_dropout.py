@@ -34,8 +34,7 @@ def parse(text: str) -> IRModule:
     return module
 
 
-BACKBONE = parse(
-    """
+BACKBONE = parse("""
 @I.ir_module
 class Module:
     I.module_attrs({"param_num": 1, "state_num": 1})
@@ -52,11 +51,9 @@ class Module:
             more = R.add(calls, R.const(1, "float32"))
             R.output(out, more)
         return (out, more)
-"""
-)
+""")
 
-FUNCTION = parse(
-    """
+FUNCTION = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -66,8 +63,7 @@ class Module:
             out = thin[0]
             R.output(out)
         return out
-"""
-)
+""")
 
 
 def train_mod() -> IRModule:
@@ -92,8 +88,7 @@ def batch(seed: int) -> tuple[Any, Any]:
 
 
 def test_the_training_form_as_a_script() -> None:
-    expected = parse(
-        """
+    expected = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -108,8 +103,7 @@ class Module:
             key_new = R.random.fold_in(key, 1)
             R.output(out, key_new)
         return (out, key_new)
-"""
-    )
+""")
     assert_structural_equal(MutateOpsForTraining()(FUNCTION), expected)
     assert_structural_equal(DecomposeOpsForTraining("main")(FUNCTION), expected)
 

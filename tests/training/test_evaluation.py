@@ -135,16 +135,14 @@ def test_the_loss_of_what_is_ignored_does_not_count() -> None:
 
 
 def test_a_model_without_inputs_is_measured() -> None:
-    mod: Any = from_source(
-        """
+    mod: Any = from_source("""
 @R.function
 def backbone(w: R.Tensor((3,), "float32")):
     with R.dataflow():
         out = R.multiply(w, w)
         R.output(out)
     return out
-"""
-    )
+""")
     mod = IRModule({"backbone": mod}, attrs={"param_num": 1, "state_num": 0})
     numbers = TensorType((3,), "float32")
     mod = trainable(mod, MSELoss(), SGD(0.1), numbers, numbers)
@@ -203,16 +201,14 @@ def test_what_a_loss_of_jax_calls_weights_is_its_own_affair() -> None:
 
 def test_a_loss_of_the_outputs_alone_is_measured() -> None:
     """Metrics compare the first output with the first input then."""
-    mod: Any = from_source(
-        """
+    mod: Any = from_source("""
 @R.function
 def backbone(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
     with R.dataflow():
         out = R.multiply(x, w)
         R.output(out)
     return out, x
-"""
-    )
+""")
     mod = IRModule({"backbone": mod}, attrs={"param_num": 1, "state_num": 0})
     numbers = TensorType((4, 3), "float32")
     mod = trainable(mod, from_jax(squared, 2), SGD(0.1), numbers, numbers)

@@ -23,8 +23,7 @@ INPUTS = RNG.normal(size=(2, 16, 5, 5)).astype("float32")
 TARGETS = RNG.normal(size=(2, 16)).astype("float32")
 MOVED = {"w": (3, 3, 16, 16), "depthwise": (3, 3, 1, 16), "scale": (16,)}
 
-BACKBONE = parse_module(
-    """
+BACKBONE = parse_module("""
 @I.ir_module
 class Module:
     I.module_attrs({"param_num": 3, "state_num": 0})
@@ -42,8 +41,7 @@ class Module:
             out = R.multiply(R.mean(z, axis=[2, 3]), R.expand_dims(scale, axis=0))
             R.output(out)
         return out
-"""
-)
+""")
 
 
 @cache

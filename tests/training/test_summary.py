@@ -44,15 +44,13 @@ class Model:
 
 def test_layers_and_sums_stand_in_a_table() -> None:
     summary = classifier().summary()
-    assert str(summary) == dedent(
-        """\
+    assert str(summary) == dedent("""\
         layer  gives          parameters  numbers  bytes  forward   moves
         lv2    float32[8, 7]  w0, b0      42       168 B  672 flop  1.9 KiB
         out    float32[8, 3]  w1, b1      24       96 B   360 flop  632 B
 
         66 numbers in parameters: 264 B, model states: 0 B, optimizer states: 8 B
-        forward: 1.0 kflop, training step: 3.4 kflop"""
-    )
+        forward: 1.0 kflop, training step: 3.4 kflop""")
     assert repr(summary) == (
         "<ModelSummary of 2 layers: 66 numbers in parameters, 3.4 kflop a training step>"
     )

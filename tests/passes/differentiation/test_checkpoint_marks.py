@@ -79,8 +79,7 @@ def test_marks_do_not_change_the_gradient() -> None:
 
 
 def test_a_segment_that_follows_another_starts_from_a_kept_value() -> None:
-    module = parse(
-        """
+    module = parse("""
 x_scp = R.grad.start_checkpoint(x)
 a = R.exp(x_scp)
 b = R.sin(a)
@@ -90,8 +89,7 @@ c = R.exp(b_scp)
 d = R.sin(c)
 d_ecp = R.grad.end_checkpoint(d)
 loss = R.sum(R.multiply(d_ecp, y))
-"""
-    )
+""")
     found = [name for name in names(Gradient("main")(module)) if "_cp" in name]
     assert sorted(found) == ["a_cp", "c_cp", "d_cp"]
 
@@ -108,8 +106,7 @@ def check(module: IRModule, *args: Any) -> IRModule:
     return adjoint
 
 
-CALLED = parse_functions(
-    """
+CALLED = parse_functions("""
 @R.function(private=True)
 def wave(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
     y = R.sin(R.exp(x))
@@ -125,8 +122,7 @@ def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
     e = R.grad.end_checkpoint(d)
     loss = R.sum(R.multiply(e, y))
     return loss
-"""
-)
+""")
 
 
 def test_a_call_between_marks_keeps_nothing() -> None:
@@ -140,8 +136,7 @@ def test_a_call_between_marks_keeps_nothing() -> None:
 
 
 def test_a_branch_and_a_closure_between_marks() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32"), k: R.Tensor((), "bool")):
     a = R.grad.start_checkpoint(R.exp(x))
@@ -157,8 +152,7 @@ def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32"), k: R.Tensor
     c = R.grad.end_checkpoint(R.exp(b))
     loss = R.sum(R.multiply(c, y))
     return loss
-"""
-    )
+""")
     for taken in (True, False):
         adjoint = check(module, *arrays(), jnp.asarray(taken))
     before, after = adjoint["main_adjoint"].script().split("loss_adjoint", 1)
@@ -197,16 +191,14 @@ def main(x: R.Tensor((3,), "float32")):
 
 
 def test_what_is_returned_or_asked_for_may_be_a_mark() -> None:
-    module = parse(
-        """
+    module = parse("""
 x_scp = R.grad.start_checkpoint(x)
 a = R.exp(x_scp)
 b = R.sin(a)
 b_ecp = R.grad.end_checkpoint(b)
 l = R.sum(R.multiply(R.multiply(b_ecp, y), x))
 loss = R.grad.end_checkpoint(l)
-"""
-    )
+""")
     check(module, *arrays())
     x, y = arrays()
     adjoint = Gradient("main", require_grads=["x_scp", "b_ecp"])(module)
@@ -254,8 +246,7 @@ def test_with_marks_less_memory_is_needed() -> None:
 
 def test_decisions_between_marks_are_kept() -> None:
     """The element that the forward program took is the one that has the adjoint."""
-    module = parse(
-        """
+    module = parse("""
 x_scp = R.grad.start_checkpoint(x)
 a = R.exp(x_scp)
 first = R.argmax(a, axis=0)
@@ -264,8 +255,7 @@ c = R.sin(b)
 c_ecp = R.grad.end_checkpoint(c)
 d = R.multiply(c_ecp, y)
 loss = R.sum(d)
-"""
-    )
+""")
     found = names(Gradient("main")(module))
     assert {"a_cp", "b_cp"} <= set(found)
     assert not any(name.startswith("first_cp") for name in found)

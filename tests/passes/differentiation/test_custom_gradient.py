@@ -22,8 +22,7 @@ from relaxjax.passes import CustomGradient, DeadCodeElimination, Gradient, Gradi
 from relaxjax.script import from_source
 from relaxjax.testing import GradientCheckError, check_gradients
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function
 def clipped(x: R.Tensor(("n",), "float32"), k: R.Tensor((), "int32"), s: R.Tensor((), "float32")):
     n = T.int64()
@@ -62,8 +61,7 @@ def main(x: R.Tensor((3,), "float32"), k: R.Tensor((), "int32"), s: R.Tensor((),
     y = cls.clipped(R.exp(x), k, s)
     loss = R.sum(y)
     return loss
-"""
-)
+""")
 X, K, S = jnp.asarray([0.1, 0.7, 1.3], jnp.float32), jnp.asarray(1), jnp.asarray(2.0)
 
 
@@ -193,8 +191,7 @@ def test_rules_that_do_not_fit(name: str, rules: dict[str, Any], message: str) -
 
 def _with_wrong_rules() -> IRModule:
     return MODULE.with_functions(
-        parse_functions(
-            """
+        parse_functions("""
 @R.function
 def wrong(
     x: R.Tensor(("n",), "float32"),
@@ -214,8 +211,7 @@ def wrong_result(
     g: R.Tensor((), "float32"),
 ):
     return (x, x, x)
-"""
-        ).relax_functions()
+""").relax_functions()
     )
 
 

@@ -39,15 +39,13 @@ def test_a_rule_is_named_with_what_it_gives(rule: Any, message: str) -> None:
         """Itself."""
         return x
 
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((4, 3), "float32")):
     y = R.test_faulty(x)
     loss = R.sum(y)
     return loss
-"""
-    )
+""")
     whole = rf"the gradient rule of relax\.test_faulty .*{message}"
     try:
         with pytest.raises(GradientError, match=whole):
@@ -91,15 +89,13 @@ def main(x: R.Tensor((4,), "float32")):
 
 
 def test_a_rule_may_leave_dimensions_of_size_one() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32"), w: R.Tensor((2, 3, 4), "float32")):
     y = R.matmul(x, w)
     loss = R.sum(R.multiply(y, y))
     return loss
-"""
-    )
+""")
     x, w = np.arange(3, dtype="float32"), np.ones((2, 3, 4), "float32")
     _, (by_x, by_w) = to_jax(Gradient("main")(module), "main_adjoint")(x, w)
     np.testing.assert_allclose(by_x, np.full(3, 48.0))

@@ -27,8 +27,7 @@ def parse(source: str) -> IRModule:
     return module
 
 
-MLP = parse(
-    """
+MLP = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -42,11 +41,9 @@ class Module:
             loss = R.sum(y)
             R.output(loss)
         return loss
-"""
-)
+""")
 
-MLP_ADJOINT = parse(
-    """
+MLP_ADJOINT = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -71,8 +68,7 @@ class Module:
             b_adjoint_out = b_adjoint
             R.output(loss, w_adjoint_out, b_adjoint_out)
         return (loss, (w_adjoint_out, b_adjoint_out))
-"""
-)
+""")
 
 
 def test_the_adjoint_of_an_mlp_as_text() -> None:
@@ -199,8 +195,7 @@ class Module:
 
 
 def test_several_blocks_and_plain_bindings_make_one_backward_program() -> None:
-    module = parse(
-        """
+    module = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -214,8 +209,7 @@ class Module:
             loss = R.sum(c)
             R.output(loss)
         return loss
-"""
-    )
+""")
     check_against_jax(module, array(2, 3))
 
 
@@ -226,8 +220,7 @@ def test_symbolic_dimensions_stay_symbolic() -> None:
     check_against_jax(module, array(2, 3), array(3))
 
 
-PAIR = parse(
-    """
+PAIR = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -237,8 +230,7 @@ class Module:
             loss = R.sum(y)
             R.output(y, loss)
         return (y, loss)
-"""
-)
+""")
 
 
 def test_the_second_of_two_results_can_be_the_target() -> None:

@@ -14,8 +14,7 @@ from relaxjax.passes import Jvp, LambdaLift
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.script import from_source
 
-CALLS = parse_functions(
-    """
+CALLS = parse_functions("""
     @R.function(private=True)
     def square(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
         n = T.int64()
@@ -33,8 +32,7 @@ CALLS = parse_functions(
         c = cls.square(y)
         loss = R.add(R.sum(b), R.sum(c))
         return loss
-"""
-)
+""")
 
 
 def test_called_functions_are_differentiated_once_and_shared() -> None:
@@ -53,8 +51,7 @@ def test_a_called_function_is_not_run_twice() -> None:
 
 
 def test_functions_call_functions_and_branch() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function(private=True)
     def leaf(x: R.Tensor((3,), "float32"), k: R.Tensor((), "int32")) -> R.Tensor((3,), "float32"):
         y = R.multiply(R.sin(x), R.astype(k, "float32"))
@@ -76,15 +73,13 @@ def test_functions_call_functions_and_branch() -> None:
         z = cls.middle(y, c)
         loss = R.sum(z)
         return loss
-"""
-    )
+""")
     for c in (True, False):
         check_adjoint(module, jnp.asarray(c), array(3))
 
 
 def test_a_function_of_several_results_and_tuple_arguments() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function(private=True)
     def swap(
         t: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32"))
@@ -100,14 +95,12 @@ def test_a_function_of_several_results_and_tuple_arguments() -> None:
         q = cls.swap(p)
         loss = R.sum(q[1])
         return loss
-"""
-    )
+""")
     check_adjoint(module, array(3), array(3, seed=1))
 
 
 def test_closures_see_the_variables_around_them() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
         @R.function
@@ -118,13 +111,11 @@ def test_closures_see_the_variables_around_them() -> None:
         b = scale(a)
         loss = R.sum(R.multiply(a, b))
         return loss
-"""
-    )
+""")
     check_adjoint(module, array(3), array(3, seed=1))
 
 
-RECURSIVE = parse_functions(
-    """
+RECURSIVE = parse_functions("""
     @R.function(private=True)
     def odd(
         k: R.Tensor((), "int32"), x: R.Tensor(("n",), "float32")
@@ -153,8 +144,7 @@ RECURSIVE = parse_functions(
         r = cls.power(k, x)
         loss = R.sum(r)
         return loss
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
@@ -175,8 +165,7 @@ def test_functions_that_call_one_another(depth: int) -> None:
 
 
 def test_a_function_that_calls_itself() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(k: R.Tensor((), "int32"), x: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
         cls = Module
@@ -185,8 +174,7 @@ def test_a_function_that_calls_itself() -> None:
         else:
             r = R.exp(x)
         return r
-"""
-    )
+""")
     adjoint = Gradient("main")(module)
     _, (_, gradient) = to_jax(adjoint, "main_adjoint")(jnp.asarray(2, jnp.int32), jnp.float32(0.3))
     expected = jax.grad(lambda x: jnp.sin(jnp.sin(jnp.exp(x))))(0.3)
@@ -194,8 +182,7 @@ def test_a_function_that_calls_itself() -> None:
 
 
 def test_a_function_without_a_body_is_refused() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     helper = R.ExternFunc(
         "helper", R.Callable((R.Tensor((3,), "float32"),), R.Tensor((), "float32"), True)
     )
@@ -204,14 +191,12 @@ def test_a_function_without_a_body_is_refused() -> None:
         cls = Module
         r = cls.helper(x)
         return r
-"""
-    )
+""")
     with pytest.raises(GradientError, match="`r`: the call of `helper`, which has no body"):
         Gradient("main")(module)
 
 
-LIFTED = parse_functions(
-    """
+LIFTED = parse_functions("""
     @R.function
     def main(
         x: R.Tensor(("n",), "float32"),
@@ -232,8 +217,7 @@ LIFTED = parse_functions(
         else:
             c = R.add(w, a[0])
         return R.sum(c)
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("offset", [0, 3])
@@ -248,22 +232,19 @@ def test_closures_have_gradients_once_they_are_lifted(offset: int) -> None:
 
 
 def test_a_lifted_closure_that_only_its_caller_knows_is_an_obstacle() -> None:
-    lifted = parse_functions(
-        """
+    lifted = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32"), f: R.Object):
         y = R.invoke_pure_closure(f, (x,), ty_args=(R.Tensor((3,), "float32"),))
         return R.sum(y)
-"""
-    )
+""")
     match = "`y`: the call of `f`, which is known only where the program runs: differentiate before"
     with pytest.raises(GradientError, match=match):
         Gradient("main")(lifted)
 
 
 def test_a_closure_may_use_a_variable_of_the_symbolic_shape_of_its_parameter() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(
         x: R.Tensor(("n", 2), "float32"), t: R.Tuple(R.Tensor(("n", 1), "float32"))
@@ -276,8 +257,7 @@ def test_a_closure_may_use_a_variable_of_the_symbolic_shape_of_its_parameter() -
         z = closure(x)
         loss = R.sum(z)
         return loss
-"""
-    )
+""")
     adjoint = Gradient("main")(module)
     well_formed(adjoint)
     x, t = array(3, 2), array(3, 1, seed=1)

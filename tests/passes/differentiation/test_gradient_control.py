@@ -11,8 +11,7 @@ from relaxjax.ir.check import well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient
 
-BRANCHES = parse_functions(
-    """
+BRANCHES = parse_functions("""
     @R.function
     def main(
         c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")
@@ -26,8 +25,7 @@ BRANCHES = parse_functions(
             r = R.add(b, b)
         loss = R.sum(r)
         return loss
-"""
-)
+""")
 
 
 @pytest.mark.parametrize("taken", [True, False])
@@ -42,8 +40,7 @@ def test_a_branch_is_not_run_twice() -> None:
 
 
 def test_branches_nest_and_may_ignore_a_variable() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(
         c: R.Tensor((), "bool"), d: R.Tensor((), "bool"), x: R.Tensor((3,), "float32")
@@ -58,16 +55,14 @@ def test_branches_nest_and_may_ignore_a_variable() -> None:
             r = R.const([1.0, 2.0, 3.0], "float32")
         loss = R.sum(r)
         return loss
-"""
-    )
+""")
     for c in (True, False):
         for d in (True, False):
             check_adjoint(module, jnp.asarray(c), jnp.asarray(d), array(3))
 
 
 def test_a_branch_may_give_a_tuple() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
         if c:
@@ -76,15 +71,13 @@ def test_a_branch_may_give_a_tuple() -> None:
             t = (R.sin(x), x)
         loss = R.sum(R.multiply(t[0], t[1]))
         return loss
-"""
-    )
+""")
     for c in (True, False):
         check_adjoint(module, jnp.asarray(c), array(3))
 
 
 def test_effects_stay_in_place_and_run_once() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function(pure=False)
     def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
         with R.dataflow():
@@ -94,16 +87,14 @@ def test_effects_stay_in_place_and_run_once() -> None:
         _ = R.print(y, format="y = {}")
         loss = R.sum(R.sin(y))
         return loss
-"""
-    )
+""")
     assert check_adjoint(module, array(3))["main_adjoint"].script().count("R.print") == 1
 
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_adjoints_of_casts_have_the_types_of_what_was_cast(lazy: bool) -> None:
     """So all that is made of them is known, down to what an optimizer takes."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor((2,), "float32")) -> R.Tensor((), "float32"):
         k = T.int64()
@@ -111,8 +102,7 @@ def test_adjoints_of_casts_have_the_types_of_what_was_cast(lazy: bool) -> None:
         y = R.match_cast(R.tanh(free), R.Tensor((2,), "float32"))
         loss = R.sum(R.multiply(y, y))
         return loss
-"""
-    )
+""")
     text = Gradient("main", lazy=lazy)(module)["main_adjoint"].script()
     assert "x_adjoint_out: R.Tensor((2,), dtype=" in text
     assert "collapse_sum" not in text
@@ -120,16 +110,14 @@ def test_adjoints_of_casts_have_the_types_of_what_was_cast(lazy: bool) -> None:
 
 
 def test_match_cast_passes_the_gradient_on() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor(ndim=1, dtype="float32")) -> R.Tensor((), "float32"):
         m = T.int64()
         y = R.match_cast(x, R.Tensor((m,), "float32"))
         loss = R.sum(R.multiply(y, y))
         return loss
-"""
-    )
+""")
     adjoint = Gradient("main")(module)
     _, gradients = to_jax(adjoint, "main_adjoint")(array(4))
     chex.assert_trees_all_close(gradients, (2 * array(4),))
@@ -138,8 +126,7 @@ def test_match_cast_passes_the_gradient_on() -> None:
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_branch_may_cast_to_symbolic_shapes_of_its_own(taken: bool) -> None:
     """What it saves has a shape that can be said outside, where zeros stand for it."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(
         c: R.Tensor((), "bool"), x: R.Tensor(("n", 2), "float32")
@@ -155,8 +142,7 @@ def test_a_branch_may_cast_to_symbolic_shapes_of_its_own(taken: bool) -> None:
         else:
             r = R.sum(x)
         return r
-"""
-    )
+""")
     adjoint = Gradient("main")(module)
     well_formed(adjoint)
     args = jnp.asarray(taken), array(3, 2)

@@ -46,8 +46,7 @@ def test_a_step_is_not_run_twice() -> None:
 
 def test_what_each_step_is_given_is_not_kept_a_second_time() -> None:
     """The weights of layers, say: they are given to the steps on the way back as well."""
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function
     def main(h: {V}, ws: R.Tensor((4, 3, 3), "float32"), bs: R.Tensor((4, 3), "float32")):
         @R.function
@@ -62,8 +61,7 @@ def test_what_each_step_is_given_is_not_kept_a_second_time() -> None:
         out = R.scan(layer, h, (ws, (bs,)))
         loss = R.sum(out[0])
         return loss
-"""
-    )
+""")
     adjoint = check_adjoint(
         module, signed_array(3), signed_array(4, 3, 3, seed=1), signed_array(4, 3, seed=2)
     )
@@ -77,8 +75,7 @@ def test_what_each_step_is_given_is_not_kept_a_second_time() -> None:
 
 
 def test_carries_and_inputs_in_tuples_integers_among_them() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function
     def main(c: {V}, xs: R.Tensor((4, 3), "float32"), ks: R.Tensor((4,), "int32")):
         @R.function
@@ -91,16 +88,14 @@ def test_carries_and_inputs_in_tuples_integers_among_them() -> None:
         out = R.scan(step, (c, R.const(1, "int32")), (xs, ks))
         loss = R.sum(out[0][0])
         return loss
-"""
-    )
+""")
     check_adjoint(
         module, signed_array(3), signed_array(4, 3, seed=1), jnp.arange(4, dtype=jnp.int32)
     )
 
 
 def test_a_loop_that_only_counts() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function
     def main(x: {V}, a: {V}):
         @R.function
@@ -110,14 +105,12 @@ def test_a_loop_that_only_counts() -> None:
         out = R.scan(step, x, R.tuple(), length=3)
         loss = R.sum(out[0])
         return loss
-"""
-    )
+""")
     check_adjoint(module, signed_array(3), signed_array(3, seed=1))
 
 
 def test_a_loop_inside_a_loop_and_a_branch_inside_that() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function
     def main(x: {V}, xs: R.Tensor((2, 4, 3), "float32"), b: R.Tensor((), "bool")):
         @R.function
@@ -134,15 +127,13 @@ def test_a_loop_inside_a_loop_and_a_branch_inside_that() -> None:
         out = R.scan(outer, x, xs)
         loss = R.sum(R.sin(out[1]))
         return loss
-"""
-    )
+""")
     for taken in (True, False):
         check_adjoint(module, signed_array(3), signed_array(2, 4, 3, seed=1), jnp.asarray(taken))
 
 
 def test_a_body_that_is_a_function_of_the_module() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function(private=True)
     def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
         r = R.multiply(R.sin(c), x)
@@ -154,14 +145,12 @@ def test_a_body_that_is_a_function_of_the_module() -> None:
         out = R.scan(cls.step, c, xs)
         loss = R.sum(out[1])
         return loss
-"""
-    )
+""")
     check_adjoint(module, signed_array(3), signed_array(4, 3, seed=1))
 
 
 def test_a_body_that_is_not_known_is_refused() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function
     def main(
         c: {V}, xs: R.Tensor((4, 3), "float32"),
@@ -170,15 +159,13 @@ def test_a_body_that_is_not_known_is_refused() -> None:
         out = R.scan(step, c, xs)
         loss = R.sum(out[1])
         return loss
-"""
-    )
+""")
     with pytest.raises(GradientError, match="the loop over `step`, whose body is not known here"):
         Gradient("main", require_grads="c")(module)
 
 
 def test_what_a_body_has_no_gradient_for_is_listed() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function
     def main(c: {V}, xs: R.Tensor((4, 3), "float32")):
         @R.function
@@ -188,15 +175,13 @@ def test_what_a_body_has_no_gradient_for_is_listed() -> None:
         out = R.scan(step, c, xs)
         loss = R.sum(out[0])
         return loss
-"""
-    )
+""")
     with pytest.raises(GradientError, match="`r`: the call of"):
         Gradient("main")(module)
 
 
 def test_a_closure_that_a_body_calls() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function
     def main(c: {V}, xs: R.Tensor((4, 3), "float32")):
         @R.function
@@ -210,16 +195,14 @@ def test_a_closure_that_a_body_calls() -> None:
         out = R.scan(step, c, xs)
         loss = R.sum(out[1])
         return loss
-"""
-    )
+""")
     check_adjoint(module, signed_array(3), signed_array(4, 3, seed=1))
 
 
 @pytest.mark.parametrize("bound", [2, 8])
 def test_a_bounded_loop(bound: int) -> None:
     """Steps that were not taken have no derivative, not even one of NaN."""
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function
     def main(x: R.Tensor((), "float32"), a: R.Tensor((), "float32")):
         @R.function
@@ -233,8 +216,7 @@ def test_a_bounded_loop(bound: int) -> None:
         out = R.while_loop(large, root, x, max_iter={bound})
         loss = R.sin(out)
         return loss
-"""
-    )
+""")
     x, a = jnp.float32(0.9), jnp.float32(0.5)
 
     def unrolled(x: jax.Array, a: jax.Array) -> jax.Array:
@@ -254,8 +236,7 @@ def test_a_bounded_loop(bound: int) -> None:
 
 def test_a_step_brought_into_another_has_dimensions_of_its_own() -> None:
     """Its variable is of the type of the copy, so that the adjoint reads back as it is."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor(("n", 2), "float32"), v: R.Tensor((2,), "float32")):
             n = T.int64()
@@ -265,8 +246,7 @@ def test_a_step_brought_into_another_has_dimensions_of_its_own() -> None:
             out = R.scan(step, x, v, checkpoint=True)
             z = R.sum(out[0])
             return z
-        """
-    )
+        """)
     adjoint = Gradient("main")(mod)
     assert_structural_equal(from_source(adjoint.script()), adjoint)
 
@@ -294,8 +274,7 @@ def test_loops_and_choices_of_jax_whose_functions_are_of_the_module(taken: float
 
 
 def test_a_loop_inside_a_body_that_is_a_function_of_the_module() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
     @R.function(private=True)
     def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
         @R.function
@@ -315,8 +294,7 @@ def test_a_loop_inside_a_body_that_is_a_function_of_the_module() -> None:
         out = R.scan(cls.step, c, xs)
         loss = R.sum(out[1])
         return loss
-"""
-    )
+""")
     args = signed_array(3), signed_array(4, 3, seed=1)
 
     def unrolled(c: jax.Array, xs: jax.Array) -> jax.Array:
@@ -337,8 +315,7 @@ def test_a_loop_inside_a_body_that_is_a_function_of_the_module() -> None:
 
 def test_a_loop_over_a_multiple_of_a_size_inside_a_loop_that_may_end_early() -> None:
     """The shape of what the inner loop saves is known, and so are zeros for steps left out."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor(("n", 2), "float32")) -> R.Tensor((), "float32"):
         n = T.int64()
@@ -360,8 +337,7 @@ def test_a_loop_over_a_multiple_of_a_size_inside_a_loop_that_may_end_early() -> 
         out = R.while_loop(is_short, outer, x, max_iter=2)
         loss = R.sum(out)
         return loss
-"""
-    )
+""")
     x = jnp.asarray([[0.1, 0.3], [-0.2, 0.1]])
 
     def plain(x: jax.Array) -> jax.Array:

@@ -13,8 +13,7 @@ from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.script import from_source
 
-VECTOR = parse_functions(
-    """
+VECTOR = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32"), w: R.Tensor((2, 3), "float32")):
         with R.dataflow():
@@ -23,8 +22,7 @@ VECTOR = parse_functions(
             s = R.sum(y)
             R.output(y, z, s)
         return (z, s, y)
-"""
-)
+""")
 
 
 def test_a_vector_target_takes_its_cotangent_as_a_parameter() -> None:
@@ -38,8 +36,7 @@ def test_a_vector_target_takes_its_cotangent_as_a_parameter() -> None:
 
 def test_a_cotangent_takes_the_dimensions_that_the_body_defines_there() -> None:
     """The parameter cannot name them."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor("float32"), y: R.Tensor(("n",), "float32")):
         m, n = T.int64(), T.int64()
@@ -49,8 +46,7 @@ def test_a_cotangent_takes_the_dimensions_that_the_body_defines_there() -> None:
             c = R.sin(y)
             R.output(b, c)
         return (b, c)
-"""
-    )
+""")
     adjoint = Gradient("main", target_index=[0, 1], cotangent=True)(module)
     well_formed(adjoint)
     assert_structural_equal(from_source(adjoint.script()), adjoint)
@@ -72,14 +68,12 @@ def test_several_targets_have_a_cotangent_each() -> None:
 
 
 def test_the_cotangents_of_one_variable_have_names_of_their_own() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32")):
         y = R.sin(x)
         return (y, y)
-"""
-    )
+""")
     adjoint = Gradient("main", target_index=[0, 1], cotangent=True)(module)
     names = [param.name for param in adjoint["main_adjoint"].params]
     assert names == ["x", "y_cotangent", "y_cotangent1"]
@@ -102,13 +96,11 @@ def test_targets_that_cannot_be(options: dict[str, object], message: str) -> Non
 
 
 def test_a_target_with_a_cotangent_must_be_of_floats() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32")):
         i = R.argmax(x)
         return i
-"""
-    )
+""")
     with pytest.raises(GradientError, match="a target with a cotangent must be a tensor of float"):
         Gradient("main", cotangent=True)(module)

@@ -17,8 +17,7 @@ from relaxjax.ops import op
 from relaxjax.passes import Gradient, GradientError
 from relaxjax.testing.equations import run
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float64"), w: R.Tensor((3, 2), "float64")):
     with R.dataflow():
@@ -28,8 +27,7 @@ def main(x: R.Tensor((2, 3), "float64"), w: R.Tensor((3, 2), "float64")):
         loss = R.mean(R.multiply(R.nn.gelu(z), R.take(x, R.const([0, 1], "int64"), axis=1)))
         R.output(loss)
     return loss
-"""
-)
+""")
 
 
 def of_gradients(name: str, module: IRModule) -> IRModule:
@@ -70,15 +68,13 @@ def half_smooth() -> Iterator[IRModule]:
         """Half a square."""
         return x
 
-    yield parse_functions(
-        """
+    yield parse_functions("""
 @R.function
 def main(x: R.Tensor((2,), "float32")):
     y = R.test_smooth(x)
     loss = R.sum(y)
     return loss
-"""
-    )
+""")
     del OPS["relax.test_slope"], OPS["relax.test_smooth"]
 
 
@@ -105,16 +101,14 @@ def test_an_unknown_mode() -> None:
 
 def test_running_products_of_zeros_to_third_order() -> None:
     """Where elements are zero, no derivative may be found by dividing by them."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((5,), "float64"), w: R.Tensor((5,), "float64")):
     with R.dataflow():
         loss = R.add(R.sum(R.multiply(R.cumprod(x, axis=0), w)), R.prod(x))
         R.output(loss)
     return loss
-"""
-    )
+""")
     adjoint = to_jax(Gradient("main", ["x"])(module), "main_adjoint")
     with jax.enable_x64(True):
         x, w = jax.numpy.asarray([2.0, 0.0, 0.0, 3.0, 0.0]), jax.numpy.arange(1.0, 6.0)

@@ -43,8 +43,7 @@ def check(module: IRModule, *args: jax.Array) -> IRModule:
     return pushed
 
 
-MLP = parse_functions(
-    """
+MLP = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3,), "float32")):
     with R.dataflow():
@@ -52,11 +51,9 @@ def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3,), "float32")):
         z = R.multiply(y, w)
         R.output(z)
     return z
-"""
-)
+""")
 
-MLP_JVP = parse_functions(
-    """
+MLP_JVP = parse_functions("""
 @R.function
 def main_jvp(
     x: R.Tensor((2, 3), "float32"),
@@ -72,8 +69,7 @@ def main_jvp(
         tangent_out = z_tangent
         R.output(z, tangent_out)
     return (z, tangent_out)
-"""
-)
+""")
 
 
 def test_as_text() -> None:
@@ -86,8 +82,7 @@ def test_in_numbers() -> None:
     check(MLP, array(2, 3), array(3, seed=1))
 
 
-CONTROL = parse_functions(
-    """
+CONTROL = parse_functions("""
 @R.function(private=True)
 def power(x: R.Tensor(("n",), "float32"), k: R.Tensor((), "int32")) -> R.Tensor(("n",), "float32"):
     n = T.int64()
@@ -117,8 +112,7 @@ def main(x: R.Tensor(("n", 3), "float32"), k: R.Tensor((), "int32")):
     z = closure(y)
     t = (z, (k, R.sum(x)))
     return t
-"""
-)
+""")
 
 
 def test_recursion_closures_casts_and_tuples_with_integers() -> None:
@@ -135,8 +129,7 @@ def test_recursion_closures_casts_and_tuples_with_integers() -> None:
 
 
 def test_branches() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
     if c:
@@ -144,15 +137,13 @@ def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32"), y: R.Tensor((3,)
     else:
         r = R.const([1.0, 2.0, 3.0], "float32")
     return r
-"""
-    )
+""")
     for taken in (True, False):
         check(module, jnp.asarray(taken), array(3), array(3, seed=1))
 
 
 def test_loops() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
     @R.function
@@ -162,26 +153,22 @@ def main(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
 
     done = R.scan(step, w, x)
     return done
-"""
-    )
+""")
     check(module, array(4, 3), array(3, seed=1))
 
 
 def test_a_result_that_does_not_move_has_a_tangent_of_zeros() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32")):
     y = R.floor(x)
     return y
-"""
-    )
+""")
     pushed = check(module, array(3))
     assert "zeros" in pushed["main_jvp"].script()
 
 
-HESSIAN = parse_functions(
-    """
+HESSIAN = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float64"), k: R.Tensor((), "int64"), w: R.Tensor((3, 3), "float64")):
     with R.dataflow():
@@ -190,8 +177,7 @@ def main(x: R.Tensor((3,), "float64"), k: R.Tensor((), "int64"), w: R.Tensor((3,
         loss = R.sum(R.multiply(R.multiply(z, z), x))
         R.output(loss)
     return loss
-"""
-)
+""")
 
 
 def test_products_of_the_hessian_with_vectors() -> None:
@@ -211,14 +197,12 @@ def test_products_of_the_hessian_with_vectors() -> None:
 
 def test_the_gradient_of_a_tangent() -> None:
     """Reverse over forward: the function that `Jvp` adds is a program like any other."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float64")):
     y = R.sum(R.exp(R.sin(x)))
     return y
-"""
-    )
+""")
     twice = Gradient("main_jvp", require_grads="x", target_index=1)(Jvp("main")(module))
     x, t = np.arange(3.0), np.ones(3)
     with jax.enable_x64(True):
@@ -228,15 +212,13 @@ def main(x: R.Tensor((3,), "float64")):
 
 
 def test_a_product_with_the_floats_of_a_tuple() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(t: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "int32"))):
     powers = R.power(t[0], R.astype(t[1], "float32"))
     loss = R.sum(powers)
     return loss
-"""
-    )
+""")
     x, exponents, tangent = array(3), jnp.array([1, 2, 3], jnp.int32), array(3, seed=1)
     product = to_jax(HessianVectorProduct("main")(module), "main_hvp")
     ((found, of_integers),) = product((x, exponents), (tangent, exponents))
@@ -258,16 +240,14 @@ def _opaque() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_opaque")
 def test_every_operator_without_a_rule_is_named_at_once() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(x: R.Tensor((3,), "float32")):
     a = R.test_opaque(x)
     unused = R.test_opaque(x)
     b = R.test_opaque(a)
     return b
-"""
-    )
+""")
     with pytest.raises(GradientError) as caught:
         Jvp("main")(module)
     message = str(caught.value)

@@ -21,8 +21,7 @@ PAIR = 'R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32"))'
 
 
 def test_the_example_of_its_page() -> None:
-    before = parse_functions(
-        """
+    before = parse_functions("""
 @R.function
 def main(y: R.Tensor((3,), "float32"), z: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")):
     with R.dataflow():
@@ -33,10 +32,8 @@ def main(y: R.Tensor((3,), "float32"), z: R.Tensor((3,), "float32"), w: R.Tensor
         h = R.multiply(lv1, w)
         R.output(lv, h)
     return (lv, h)
-"""
-    )
-    after = parse_functions(
-        """
+""")
+    after = parse_functions("""
 @R.function
 def main(y: R.Tensor((3,), "float32"), z: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")):
     with R.dataflow():
@@ -45,8 +42,7 @@ def main(y: R.Tensor((3,), "float32"), z: R.Tensor((3,), "float32"), w: R.Tensor
         lv = R.zeros(R.shape([3]), "float32")
         R.output(lv, h)
     return (lv, h)
-"""
-    )
+""")
     lazy = LazyGradientInit()(before)
     assert_structural_equal(lazy, LazyGradientInit()(after))
     assert [b.var.name for b in lazy["main"].body.bindings()][-1] == "lv"
@@ -94,8 +90,7 @@ def test_a_program_in_which_all_is_needed_is_the_same(value: str) -> None:
     assert LazyGradientInit()(module) is module
 
 
-NESTED = parse_functions(
-    f"""
+NESTED = parse_functions(f"""
 @R.function
 def main(t: R.Tuple({PAIR}, R.Tensor((4,), "float32")), unused: R.Tensor((5,), "float32")):
     with R.dataflow():
@@ -105,8 +100,7 @@ def main(t: R.Tuple({PAIR}, R.Tensor((4,), "float32")), unused: R.Tensor((5,), "
         loss = R.sum(R.multiply(R.multiply(a, b), a))
         R.output(loss)
     return loss
-"""
-)
+""")
 
 
 def made(function: Function) -> list[str]:
@@ -146,8 +140,7 @@ def test_a_lazy_gradient_does_not_make_them_either() -> None:
     chex.assert_trees_all_close(to_jax(lazy, "main_adjoint")(*args), expected, rtol=1e-6)
 
 
-INTEGERS = parse_functions(
-    """
+INTEGERS = parse_functions("""
 @R.function(private=True)
 def pick(x: R.Tensor((4,), "float32"), i: R.Tensor((2,), "int32"), c: R.Tensor((), "bool")):
     j = R.add(i, R.const(1, "int32"))
@@ -171,8 +164,7 @@ def main(x: R.Tensor((4,), "float32"), i: R.Tensor((2,), "int32"), c: R.Tensor((
         q = x
     loss = R.add(R.multiply(R.sum(r), s), R.sum(q))
     return loss
-"""
-)
+""")
 
 
 def test_integers_and_bools_carry_no_gradient_and_cost_nothing() -> None:

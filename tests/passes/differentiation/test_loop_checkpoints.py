@@ -30,8 +30,7 @@ def run(function: Any, *args: Any) -> Any:
 def recurrent(steps: int, checkpoint: bool, reverse: bool = False) -> IRModule:
     """A loop over pairs of a tensor and an integer, with weights from outside."""
     pair = f'R.Tuple({V}, R.Tensor((), "int32"))'
-    return parse_functions(
-        f"""
+    return parse_functions(f"""
 @R.function
 def main(
     w: {V}, h0: {V}, xs: R.Tensor(({steps}, 3), "float32"), ks: R.Tensor(({steps},), "int32")
@@ -44,8 +43,7 @@ def main(
     out = R.scan(step, h0, (xs, ks), reverse={reverse}, checkpoint={checkpoint})
     loss = R.add(R.sum(out[0]), R.sum(R.sin(out[1][0])))
     return loss
-"""
-    )
+""")
 
 
 def arguments(steps: int) -> tuple[Any, ...]:
@@ -85,8 +83,7 @@ def test_forward_and_second_order() -> None:
 def temporary_bytes(steps: int, checkpoint: bool) -> int:
     """What the compiled adjoint of a loop needs beside its arguments and results."""
     v = 'R.Tensor((256,), "float32")'
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
 @R.function
 def main(h: {v}, w: {v}):
     @R.function
@@ -96,8 +93,7 @@ def main(h: {v}, w: {v}):
     out = R.scan(step, h, R.tuple(), length={steps}, checkpoint={checkpoint})
     loss = R.sum(out[0])
     return loss
-"""
-    )
+""")
     lowered = jax.jit(to_jax(Gradient("main")(module), "main_adjoint")).lower(
         signed_array(256), signed_array(256)
     )
@@ -144,8 +140,7 @@ def main(x: R.Tensor((), "float32"), a: R.Tensor((), "float32")):
 
 def test_a_checkpointed_loop_that_has_no_gradient_reads_back() -> None:
     """It stands in the adjoint as it was taken apart for differentiation."""
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
 @R.function
 def main(x: {V}, c: R.Tensor((), "bool")):
     if c:
@@ -163,8 +158,7 @@ def main(x: {V}, c: R.Tensor((), "bool")):
         y = x
     loss = R.sum(y)
     return loss
-"""
-    )
+""")
     adjoint = Gradient("main", "x")(module)
     well_formed(adjoint)
     assert_structural_equal(from_source(adjoint.script()), adjoint)
@@ -173,8 +167,7 @@ def main(x: {V}, c: R.Tensor((), "bool")):
 
 
 def test_a_number_of_steps_that_is_not_known() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
 @R.function
 def main(c: {V}, xs: R.Tensor(("n", 3), "float32")):
     @R.function
@@ -184,8 +177,7 @@ def main(c: {V}, xs: R.Tensor(("n", 3), "float32")):
     out = R.scan(step, c, xs, checkpoint=True)
     loss = R.sum(out[0])
     return loss
-"""
-    )
+""")
     with pytest.raises(
         OpError, match="`checkpoint` needs a number of steps that is known, f"
     ) as caught:

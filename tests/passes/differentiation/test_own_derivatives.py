@@ -143,8 +143,7 @@ def test_they_are_inlined_once_the_program_is_differentiated() -> None:
 @pytest.mark.parametrize("changes", [[], [LegalizeOps()]], ids=["as it is", "legalised"])
 def test_where_no_gradient_flows_none_does_in_lax_and_jax_either(changes: list[Pass]) -> None:
     module = Sequential(changes)(
-        parse_functions(
-            """
+        parse_functions("""
             @R.function
             def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
                 with R.dataflow():
@@ -152,8 +151,7 @@ def test_where_no_gradient_flows_none_does_in_lax_and_jax_either(changes: list[P
                     loss = R.sum(R.multiply(still, x))
                     R.output(loss)
                 return loss
-            """
-        )
+            """)
     )
     expected = X * Y, np.zeros_like(Y)
     chex.assert_trees_all_equal(to_jax(Gradient("main")(module), "main_adjoint")(X, Y)[1], expected)

@@ -21,8 +21,7 @@ from relaxjax.passes import (
 )
 from relaxjax.script import from_source
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
 @R.function
 def main(c: R.Tensor((), "bool"), x: R.Tensor((2, 3), "float32"), w: R.Tensor((3,), "float32")):
     y = R.multiply(x, w)
@@ -32,8 +31,7 @@ def main(c: R.Tensor((), "bool"), x: R.Tensor((2, 3), "float32"), w: R.Tensor((3
         z = R.sin(y)
     loss = R.sum(z)
     return loss
-"""
-)
+""")
 
 
 def origins(text: str) -> dict[str, tuple[str, int]]:

@@ -118,16 +118,14 @@ def check(loss: Callable[[Any, Any], Any], ids: Any, is_rows: bool = True) -> No
 def whole(pair: Any) -> IRModule:
     """The function that makes rows at places whole."""
     values, places = (f'R.Tensor({tuple(x.shape)}, "{x.dtype}")' for x in pair)
-    return parse_module(
-        f"""
+    return parse_module(f"""
 @I.ir_module
 class Module:
     @R.function
     def main(values: {values}, places: {places}):
         y = R.grad.rows(values, places, ({ROWS}, {WIDTH}))
         return y
-"""
-    )
+""")
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)

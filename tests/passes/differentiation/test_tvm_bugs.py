@@ -174,8 +174,7 @@ def test_the_gradient_is_right(name: str) -> None:
 
 def test_a_private_function_that_is_called_has_a_gradient() -> None:
     """Ours is 2x; TVM's is silently zero."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function(private=True)
 def square(x: R.Tensor((4,), "float64")) -> R.Tensor((4,), "float64"):
     y = R.multiply(x, x)
@@ -187,15 +186,13 @@ def main(x: R.Tensor((4,), "float64")) -> R.Tensor((), "float64"):
     y = cls.square(x)
     loss = R.sum(y)
     return loss
-"""
-    )
+""")
     check(module, arrays("4"))
 
 
 def test_layer_norm_over_leading_axes_is_the_same_when_it_is_decomposed() -> None:
     """TVM's decomposition takes gamma and beta for those of the last axes."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
 @R.function
 def main(
     x: R.Tensor((2, 3, 3), "float64"),
@@ -205,8 +202,7 @@ def main(
     y = R.nn.layer_norm(x, gamma, beta, axes=[1])
     loss = R.sum(R.multiply(y, y))
     return loss
-"""
-    )
+""")
     args = arrays("2,3,3 3 3")
     decomposed = DecomposeOpsForTraining("main")(module)
     assert "layer_norm" not in decomposed.script()

@@ -7,8 +7,7 @@ from relaxjax.ir.expr import Call
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import AlterOpLayout, Gradient, SimplifyGradient
 
-BEFORE = parse_functions(
-    """
+BEFORE = parse_functions("""
     @R.function
     def main(x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
         with R.dataflow():
@@ -17,11 +16,9 @@ BEFORE = parse_functions(
             gv = R.nn.softmax(b, axis=1)
             R.output(gv)
         return gv
-    """
-)
+    """)
 
-AFTER = parse_functions(
-    """
+AFTER = parse_functions("""
     @R.function
     def main(x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
         with R.dataflow():
@@ -36,8 +33,7 @@ AFTER = parse_functions(
             gv = R.layout_transform(c, index_map=lambda a, b, c, d: (a, d, b, c))
             R.output(gv)
         return gv
-    """
-)
+    """)
 
 
 def test_operators_take_what_they_declare_to_prefer() -> None:
@@ -68,21 +64,18 @@ def test_a_table_chooses_by_name() -> None:
 
 
 def test_no_layout_to_prefer_changes_nothing() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
         @R.function
         def main(x: R.Tensor((2, 3, 8, 8), "float32")):
             y = R.nn.max_pool2d(x, pool_size=[2, 2])
             return y
-        """
-    )
+        """)
     assert AlterOpLayout()(module) is module
 
 
 def test_transforms_of_a_program_are_taken_over() -> None:
     """A layout_transform that only puts axes in another order disappears between two that do."""
-    back = parse_functions(
-        """
+    back = parse_functions("""
         @R.function
         def main(x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
             with R.dataflow():
@@ -90,24 +83,21 @@ def test_transforms_of_a_program_are_taken_over() -> None:
                 gv = R.nn.relu(a)
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     after = AlterOpLayout()(back)
     assert_same_results(back, after)
     assert len(calls_of(after, "layout_transform")) == 2
 
 
 def test_a_backward_program_computes_the_same() -> None:
-    scalar = parse_functions(
-        """
+    scalar = parse_functions("""
         @R.function
         def main(x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
             with R.dataflow():
                 gv = R.sum(R.nn.silu(R.nn.conv2d(x, w)))
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     before = SimplifyGradient()(Gradient("main")(scalar))
     after = AlterOpLayout()(before)
     assert_same_results(before, after, "main_adjoint")

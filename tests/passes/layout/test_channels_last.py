@@ -14,8 +14,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import ChannelsLast, Gradient, LegalizeOps, SimplifyGradient
 
-NETWORK = parse_functions(
-    """
+NETWORK = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((2, 3, 8, 8), "float32"),
@@ -42,8 +41,7 @@ NETWORK = parse_functions(
             loss = R.sum(R.multiply(pooled, pooled))
             R.output(loss)
         return loss
-    """
-)
+    """)
 
 
 def rearranged(module: IRModule, name: str = "main") -> list[tuple[Dim, ...] | None]:
@@ -98,8 +96,7 @@ def test_networks_of_few_channels_stay() -> None:
 
 
 def test_where_as_much_would_be_rearranged_as_is_computed_nothing_is() -> None:
-    module = parse_functions(
-        """
+    module = parse_functions("""
         @R.function
         def main(
             x: R.Tensor((2, 16, 8, 8), "float32"), w: R.Tensor((16, 16, 3, 3), "float32")
@@ -109,15 +106,13 @@ def test_where_as_much_would_be_rearranged_as_is_computed_nothing_is() -> None:
                 gv = R.reshape(y, (2, 576))
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     assert ChannelsLast("cpu")(module) is module
 
 
 def test_private_functions_with_convolutions_are_inlined() -> None:
     """Else each call would go in and out of the layout."""
-    module = parse_functions(
-        """
+    module = parse_functions("""
         @R.function
         def main(
             x: R.Tensor(("n", 16, 6, 6), "float32"), w: R.Tensor((16, 16, 3, 3), "float32")
@@ -137,8 +132,7 @@ def test_private_functions_with_convolutions_are_inlined() -> None:
                 y = R.nn.relu(R.nn.conv2d(x, w, padding=1))
                 R.output(y)
             return y
-        """
-    )
+        """)
     changed = ChannelsLast("cpu")(module)
     assert list(changed.relax_functions()) == ["main"]
     assert len(rearranged(changed)) == 1

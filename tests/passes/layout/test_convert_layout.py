@@ -194,8 +194,7 @@ def test_a_callback_chooses_for_each_call() -> None:
 
 def test_each_block_is_converted_by_itself() -> None:
     """A hidden variable stays inside its block, and so does a transposed tensor."""
-    before = parse_functions(
-        f"""
+    before = parse_functions(f"""
         @R.function
         def main({X}, {W}):
             with R.dataflow():
@@ -207,16 +206,14 @@ def test_each_block_is_converted_by_itself() -> None:
                 c = R.add(a, b)
                 R.output(c)
             return c
-        """
-    )
+        """)
     after = ConvertLayout(NHWC)(before)
     assert_same_results(before, after)
     assert len(transposes(after)) == 7
 
 
 def test_branches_are_converted_too() -> None:
-    before = parse_functions(
-        f"""
+    before = parse_functions(f"""
         @R.function
         def main({X}, {W}, p: R.Tensor((), "bool")):
             a = R.nn.conv2d(x, w)
@@ -226,22 +223,19 @@ def test_branches_are_converted_too() -> None:
             else:
                 y = R.nn.relu(a)
             return y
-        """
-    )
+        """)
     after = ConvertLayout(NHWC)(before)
     assert_same_results(before, after)
     assert {call.attrs["data_layout"] for call in calls_of(after, "nn.conv2d")} == {"NHWC"}
 
 
 def test_an_unknown_rank_is_left_alone() -> None:
-    module = parse_functions(
-        f"""
+    module = parse_functions(f"""
         @R.function
         def main(x: R.Tensor(dtype="float32"), {W}):
             gv = R.nn.conv2d(x, w)
             return gv
-        """
-    )
+        """)
     assert ConvertLayout(NHWC)(module) is module
 
 
@@ -258,8 +252,7 @@ def test_what_has_no_rule_takes_tensors_as_they_were() -> None:
 
 
 def test_a_symbolic_batch_is_converted() -> None:
-    before = parse_functions(
-        f"""
+    before = parse_functions(f"""
         @R.function
         def main(x: R.Tensor(("n", 3, 8, 8), "float32"), {W}):
             with R.dataflow():
@@ -267,15 +260,13 @@ def test_a_symbolic_batch_is_converted() -> None:
                 gv = R.nn.max_pool2d(y, pool_size=[2, 2], strides=[2, 2])
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     after = ConvertLayout(NHWC)(before)
     assert_same_results(before, after)
     assert len(transposes(after)) == 3
 
 
-NET = parse_functions(
-    """
+NET = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32"),
@@ -291,8 +282,7 @@ NET = parse_functions(
             gv = R.sum(R.nn.log_softmax(R.matmul(m, d)))
             R.output(gv)
         return gv
-    """
-)
+    """)
 
 
 def test_a_backward_program_is_transposed_at_its_ends_only() -> None:

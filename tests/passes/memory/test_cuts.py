@@ -10,8 +10,7 @@ from relaxjax.passes.memory.cuts import Boundaries, cheapest_cut
 from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.step import Step
 
-MOD = parse_functions(
-    """
+MOD = parse_functions("""
     @R.function
     def main_adjoint(x: R.Tensor((1024, 8), "float32"), w: R.Tensor((8, 8), "float32")):
         with R.dataflow():
@@ -27,8 +26,7 @@ MOD = parse_functions(
             k = R.add(h, R.sum(b))
             R.output(loss, k)
         return (loss, (k,))
-    """
-)
+    """)
 PROGRAM = Program.of(MOD["main_adjoint"], MOD, "main_adjoint")
 
 

@@ -38,8 +38,7 @@ def test_what_cannot_be_is_not_found() -> None:
 
 def test_a_real_program_is_planned_as_well_as_can_be() -> None:
     """All choices of what to keep are tried, under the model of XLA that the planner goes by."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(
             x: R.Tensor((256, 16), "float32"),
@@ -54,8 +53,7 @@ def test_a_real_program_is_planned_as_well_as_can_be() -> None:
                 loss = R.sum(R.multiply(c, c))
                 R.output(loss)
             return loss
-        """
-    )
+        """)
     adjoint = Gradient("main", ["w0", "w1", "w2"])(mod)
     for one in (LegalizeOps(), EliminateCommonSubexpr(), CanonicalizeBindings()):
         adjoint = one(adjoint)

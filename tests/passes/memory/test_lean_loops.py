@@ -50,8 +50,7 @@ def layers(step: str, start: str = "x", options: str = "") -> IRModule:
     """The adjoint of a loop of some body, over `w`, from a carry that is all `x` at the start."""
     carry = f"R.Tensor(({ROWS}, {WIDTH}), 'float32')"
     carry = carry if start == "x" else f"R.Tuple({carry}, {carry})"
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def main(
             x: R.Tensor(({ROWS}, {WIDTH}), "float32"),
@@ -64,8 +63,7 @@ def layers(step: str, start: str = "x", options: str = "") -> IRModule:
             last = out[0]{"" if start == "x" else "[0]"}
             loss = R.sum(R.multiply(last, last))
             return loss
-        """
-    )
+        """)
     return simple_adjoint(mod)
 
 
@@ -152,8 +150,7 @@ def test_what_a_step_got_follows_from_the_step_before(step: str, start: str, sta
 
 def test_one_loop_after_the_other() -> None:
     """The second starts with what the first gives, and each stacks one value."""
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def main(
             x: R.Tensor(({ROWS}, {WIDTH}), "float32"),
@@ -171,8 +168,7 @@ def test_one_loop_after_the_other() -> None:
             whole = R.scan(second, half[0], ws)
             loss = R.sum(whole[0])
             return loss
-        """
-    )
+        """)
     mod = simple_adjoint(mod)
     found = with_lean_loops(mod, ADJOINT, lambda s: s.fusible, 1e18)
     assert found.script().count("R.scan") == 4 + mod["main"].script().count("R.scan")
@@ -182,8 +178,7 @@ def test_one_loop_after_the_other() -> None:
 
 def recurrent(gates: str) -> IRModule:
     """The adjoint of a loop over data, whose steps have few rows: their products come after it."""
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def main(
             w: R.Tensor((64, 64), "float32"), start: R.Tensor((8, 64), "float32"),
@@ -196,8 +191,7 @@ def recurrent(gates: str) -> IRModule:
             out = R.scan(step, start, xs)
             loss = R.sum(R.multiply(out[0], out[0]))
             return loss
-        """
-    )
+        """)
     return simple_adjoint(mod, ["w", "start"])
 
 
@@ -242,8 +236,7 @@ def test_what_a_step_got_is_stacked_else(step: str, options: str) -> None:
 
 def test_a_loop_without_steps() -> None:
     """There is no row that a step could read of the stacks."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((2, 3), "float32"), ws: R.Tensor((0, 3, 3), "float32")):
             @R.function
@@ -252,8 +245,7 @@ def test_a_loop_without_steps() -> None:
             out = R.scan(step, x, ws)
             loss = R.sum(out[0])
             return loss
-        """
-    )
+        """)
     mod = simple_adjoint(mod)
     found = with_lean_loops(mod, ADJOINT, lambda s: s.fusible, 1e18)
     assert "dynamic_slice" not in found.script()
@@ -281,8 +273,7 @@ def test_policies_and_budgets_reach_into_loops() -> None:
 
 def test_a_loop_that_may_end_early() -> None:
     """Whether it goes on is kept: by numbers rounded otherwise it might end at another step."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((8, 8), "float32")):
             @R.function
@@ -294,16 +285,14 @@ def test_a_loop_that_may_end_early() -> None:
             last = R.while_loop(goes_on, body, x, max_iter=6)
             loss = R.sum(R.multiply(last, last))
             return loss
-        """
-    )
+        """)
     mod = Gradient("main", lazy=True)(mod)
     assert with_lean_loops(mod, ADJOINT, lambda step: True, 1e9) is mod
 
 
 def test_a_loop_inside_a_step_is_computed_again_with_its_own_steps() -> None:
     """What they are is code, which is written into the way back: no stack could hold it."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((2, 3), "float32"), ws: R.Tensor((4, 3, 3), "float32")):
             @R.function
@@ -318,8 +307,7 @@ def test_a_loop_inside_a_step_is_computed_again_with_its_own_steps() -> None:
             out = R.scan(step, x, ws)
             loss = R.sum(R.multiply(out[0], out[0]))
             return loss
-        """
-    )
+        """)
     mod = simple_adjoint(mod)
     lean = with_lean_loops(mod, ADJOINT, lambda step: step.pure, 1e18)
     assert "found_kept_again = R.scan(" in lean.script(show_all_types=False)

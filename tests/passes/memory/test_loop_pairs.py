@@ -12,8 +12,7 @@ ADJOINT = "main_adjoint"
 
 
 def adjoint() -> IRModule:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((2,), "float32"), ws: R.Tensor((3, 2), "float32")):
             @R.function
@@ -23,8 +22,7 @@ def adjoint() -> IRModule:
             out = R.scan(step, x, ws)
             loss = R.sum(out[0])
             return loss
-        """
-    )
+        """)
     for one in (Gradient("main", lazy=True), SimplifyGradient(), CanonicalizeBindings()):
         mod = one(mod)
     return mod

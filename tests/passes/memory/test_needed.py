@@ -11,8 +11,7 @@ ADJOINT = "main_adjoint"
 
 
 def test_a_part_of_a_tuple_needs_no_other() -> None:
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def {ADJOINT}(x: R.Tensor((3,), "float32")):
             with R.dataflow():
@@ -24,8 +23,7 @@ def test_a_part_of_a_tuple_needs_no_other() -> None:
                 loss = R.sum(c)
                 R.output(loss, c)
             return (loss, (c,))
-        """
-    )
+        """)
     plan = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).none
     found = needed(plan.program, plan.tasks)
     names = {task.step.var.name: [var.name for var, _ in task.inputs] for task in found}
@@ -33,8 +31,7 @@ def test_a_part_of_a_tuple_needs_no_other() -> None:
 
 
 def test_what_others_wait_for_is_needed() -> None:
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def {ADJOINT}(x: R.Tensor((3,), "float32")):
             with R.dataflow():
@@ -44,8 +41,7 @@ def test_what_others_wait_for_is_needed() -> None:
                 loss = R.sum(c)
                 R.output(loss, c)
             return (loss, (c,))
-        """
-    )
+        """)
     plan = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).none
     waiting = [task for task in plan.tasks if task.waits]
     assert [wait.moment.name for task in waiting for wait in task.waits] == ["moment"]

@@ -110,8 +110,7 @@ def test_what_adds_up_many_shifts_is_not_computed_again(size: int, is_dear: bool
     assert any(program.step_of[var].size == whole for var in kept) is is_dear
 
 
-SUMS_OF_SUMS = parse_functions(
-    """
+SUMS_OF_SUMS = parse_functions("""
     @R.function
     def main_adjoint(x: R.Tensor((64, 64), "float32"), w: R.Tensor((64, 64), "float32")):
         with R.dataflow():
@@ -134,8 +133,7 @@ SUMS_OF_SUMS = parse_functions(
             g_w = R.matmul(R.permute_dims(x), g_b)
             R.output(loss, g_w)
         return (loss, (g_w,))
-    """
-)
+    """)
 SUMS = Program.of(SUMS_OF_SUMS["main_adjoint"], SUMS_OF_SUMS, "main_adjoint")
 
 

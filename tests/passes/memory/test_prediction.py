@@ -79,8 +79,7 @@ SIZE = 256 * 256 * 4
 def test_what_takes_no_memory_of_its_own(lines: tuple[str, ...], buffers: int) -> None:
     body = f"\n{' ' * 20}".join(lines)
     mod = LegalizeOps()(
-        parse_functions(
-            f"""
+        parse_functions(f"""
             @R.function
             def {ADJOINT}(x: R.Tensor((256, 256), "float32")):
                 with R.dataflow():
@@ -88,8 +87,7 @@ def test_what_takes_no_memory_of_its_own(lines: tuple[str, ...], buffers: int) -
                     loss = R.max(c)
                     R.output(loss, c)
                 return (loss, (c,))
-            """
-        )
+            """)
     )
     plan = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).none
     taken = temporary_bytes(mod, ADJOINT)
@@ -103,8 +101,7 @@ def test_what_loops_need_inside_counts_while_they_run(after: str) -> None:
 
     What comes after it takes the same bytes.
     """
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def {ADJOINT}(x: R.Tensor((32, 32), "float32"), w: R.Tensor((32, 2048), "float32")):
             @R.function
@@ -115,8 +112,7 @@ def test_what_loops_need_inside_counts_while_they_run(after: str) -> None:
             out = R.scan(step, x, (), length=8)
             loss = R.max({after})
             return (loss, (out[0],))
-        """
-    )
+        """)
     plan = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).none
     taken = temporary_bytes(mod, ADJOINT)
     assert taken >= 32 * 2048 * 4
@@ -125,8 +121,7 @@ def test_what_loops_need_inside_counts_while_they_run(after: str) -> None:
 
 def test_loops_have_their_stacks_from_the_start() -> None:
     """What the second fills is there while the first runs, but not what nobody reads of it."""
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
         @R.function
         def {ADJOINT}(x: R.Tensor((64, 64), "float32"), w: R.Tensor((64, 64), "float32")):
             @R.function
@@ -138,8 +133,7 @@ def test_loops_have_their_stacks_from_the_start() -> None:
             second = R.scan(step, middle, (), length=16)
             loss = R.max(R.sum(second[1][1], axis=0))
             return (loss, (loss,))
-        """
-    )
+        """)
     plan = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).none
     taken = temporary_bytes(mod, ADJOINT)
     assert taken >= 2 * 16 * 64 * 64 * 4

@@ -4,8 +4,7 @@ from parsing import parse_functions
 
 from relaxjax.passes.memory.program import Program
 
-MOD = parse_functions(
-    """
+MOD = parse_functions("""
     @R.function
     def main_adjoint(x: R.Tensor((4, 8), "float32")):
         @R.function
@@ -17,8 +16,7 @@ MOD = parse_functions(
         rows = run[1]
         loss = R.sum(rows)
         return (loss, (x,))
-    """
-)
+    """)
 
 
 def test_only_what_a_closure_has_a_part_in_is_read_anew() -> None:

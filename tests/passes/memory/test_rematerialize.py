@@ -81,8 +81,7 @@ def arguments() -> list[Any]:
 
 
 def test_what_is_cheap_is_computed_again() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main_adjoint(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 3), "float32")):
             with R.dataflow():
@@ -96,10 +95,8 @@ def test_what_is_cheap_is_computed_again() -> None:
                 w_adjoint = R.matmul(R.permute_dims(b, [1, 0]), g)
                 R.output(loss, w_adjoint)
             return (loss, (w_adjoint,))
-        """
-    )
-    expected = parse_functions(
-        """
+        """)
+    expected = parse_functions("""
         @R.function
         def main_adjoint(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 3), "float32")):
             with R.dataflow():
@@ -117,8 +114,7 @@ def test_what_is_cheap_is_computed_again() -> None:
                 w_adjoint = R.matmul(lv1, g)
                 R.output(loss, w_adjoint)
             return (loss, (w_adjoint,))
-        """
-    )
+        """)
     found = Rematerialize(ADJOINT, must_recompute=["b"], policy="none")(mod)
     assert found.attrs["platform"] == chosen_platform()
     assert_structural_equal(found.without_attr("platform"), expected, map_free_vars=True)
@@ -126,8 +122,7 @@ def test_what_is_cheap_is_computed_again() -> None:
 
 def test_what_divides_a_copy_waits() -> None:
     """Else XLA spreads the reciprocals of the sums over both quotients at once, and keeps those."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main_adjoint(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 3), "float32")):
             with R.dataflow():
@@ -140,8 +135,7 @@ def test_what_divides_a_copy_waits() -> None:
                 w_adjoint = R.matmul(R.permute_dims(p, [1, 0]), g)
                 R.output(loss, w_adjoint)
             return (loss, (w_adjoint,))
-        """
-    )
+        """)
     written = Rematerialize(ADJOINT, must_keep=["a", "s"], must_recompute=["p"], policy="none")(mod)
     lines = [line.strip() for line in written.script().splitlines()]
     found = [line for line in lines if line.startswith(("e_again", "s_late", "p_again"))]
@@ -261,8 +255,7 @@ def test_small_sums_are_kept() -> None:
 
 def test_random_numbers_are_drawn_alike() -> None:
     """What a dropout drew for the forward part is drawn again, bit for bit."""
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((64, 64), "float32")):
             with R.dataflow():
@@ -272,8 +265,7 @@ def test_random_numbers_are_drawn_alike() -> None:
                 gv = R.sum(R.exp(R.sin(z)))
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     kept = prepared(mod)
     found = Rematerialize(ADJOINT, policy="none", must_recompute=["noise"])(kept)
     assert "noise_again" in found.script()
@@ -339,16 +331,14 @@ def test_only_an_adjoint_has_a_backward_part() -> None:
 
 
 def test_one_shape_is_planned_for() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor(("n",), "float32")):
             with R.dataflow():
                 gv = R.sum(R.exp(x))
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     message = (
         r"planned for one size of arguments, but `main_adjoint` takes `x` of type R.Tensor\(\(n,\)"
         r'.*: give symbolic dimensions their values .* by BindSymbolicVars\({"n": 32}\)'

@@ -17,8 +17,7 @@ from relaxjax.passes import (
     search_fc_transpose,
 )
 
-DENSE = parse_functions(
-    """
+DENSE = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((2, 6), "float32"), w: R.Tensor((4, 6), "float32"),
@@ -31,13 +30,11 @@ DENSE = parse_functions(
             gv = R.add(R.matmul(a, v1), R.matmul(a, v))
             R.output(gv)
         return gv
-    """
-)
+    """)
 
 
 def test_a_weight_is_taken_transposed() -> None:
-    after = parse_functions(
-        """
+    after = parse_functions("""
         @R.function
         def main(
             x: R.Tensor((2, 6), "float32"), w_t: R.Tensor((6, 4), "float32"),
@@ -49,8 +46,7 @@ def test_a_weight_is_taken_transposed() -> None:
                 gv = R.add(R.matmul(a, v1), R.matmul(a, v))
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     names = search_fc_transpose(DENSE["main"])
     assert names == ["w"]
     found = SimplifyFCTranspose(names)(DENSE)
@@ -68,16 +64,14 @@ def test_a_weight_that_is_read_otherwise_too_is_left_alone() -> None:
 
 
 def test_the_adjoint_of_a_transposed_weight_is_transposed() -> None:
-    scalar = parse_functions(
-        """
+    scalar = parse_functions("""
         @R.function
         def main(x: R.Tensor((2, 6), "float32"), w: R.Tensor((4, 6), "float32")):
             with R.dataflow():
                 gv = R.sum(R.exp(R.matmul(x, R.permute_dims(w))))
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     x, w = drawn_arguments(scalar["main"])
     _, (_, expected) = results(Gradient("main")(scalar), "main_adjoint", [x, w])
     after = Gradient("main")(SimplifyFCTranspose(["w"])(scalar))
@@ -95,8 +89,7 @@ def mostly_zero(rows: int, columns: int, block: tuple[int, int], seed: int = 0) 
     return values.reshape(rows, columns).astype("float32")
 
 
-PAIR = parse_functions(
-    """
+PAIR = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 32), "float32"),
@@ -109,8 +102,7 @@ PAIR = parse_functions(
             gv = R.matmul(b, u)
             R.output(gv)
         return gv
-    """
-)
+    """)
 
 
 @pytest.mark.parametrize("block", [(16, 16), (4, 2)])
@@ -132,16 +124,13 @@ def test_sparse_weights(block: tuple[int, int]) -> None:
 
 
 def test_the_text_of_a_sparse_layer() -> None:
-    before = parse_functions(
-        """
+    before = parse_functions("""
         @R.function
         def main(x: R.Tensor((8, 64), "float32"), w: R.Tensor((64, 32), "float32")):
             y = R.matmul(x, w)
             return y
-        """
-    )
-    after = parse_functions(
-        """
+        """)
+    after = parse_functions("""
         @R.function
         def main(
             x: R.Tensor((8, 64), "float32"), d: R.Tensor((2, 16, 16), "float32"),
@@ -149,8 +138,7 @@ def test_the_text_of_a_sparse_layer() -> None:
         ):
             y = R.nn.sparse_dense(x, d, i, p)
             return y
-        """
-    )
+        """)
     shapes = [[(2, 16, 16), (2,), (3,)]]
     assert_structural_equal(DenseToSparse(["w"], shapes)(before), after)
     assert DenseToSparse()(before) is before
@@ -158,16 +146,14 @@ def test_the_text_of_a_sparse_layer() -> None:
 
 def test_sparse_layers_are_trained_in_their_blocks() -> None:
     """The adjoint of the blocks is that of the weight, at the places of the blocks."""
-    scalar = parse_functions(
-        """
+    scalar = parse_functions("""
         @R.function
         def main(x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 32), "float32")):
             with R.dataflow():
                 gv = R.sum(R.sin(R.matmul(x, w)))
                 R.output(gv)
             return gv
-        """
-    )
+        """)
     x = drawn_arguments(scalar["main"])[0]
     weight = mostly_zero(32, 64, (16, 16)).T
     sparse = process_params(scalar["main"], {"w": weight}, (16, 16))
@@ -196,14 +182,12 @@ def test_what_is_not_sparse_enough_stays() -> None:
 
 
 def test_a_weight_that_is_read_otherwise_stays() -> None:
-    module: IRModule = parse_functions(
-        """
+    module: IRModule = parse_functions("""
         @R.function
         def main(x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 64), "float32")):
             y = R.matmul(R.matmul(x, w), R.exp(w))
             return y
-        """
-    )
+        """)
     assert DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module) is module
 
 
@@ -215,14 +199,12 @@ def test_a_product_that_is_added_up_in_another_dtype_stays(
     data: str, weight: str, out: str
 ) -> None:
     """Products of blocks are added up in the dtype of the data, which they may overflow."""
-    module: IRModule = parse_functions(
-        f"""
+    module: IRModule = parse_functions(f"""
         @R.function
         def main(x: R.Tensor((3, 64), "{data}"), w: R.Tensor((64, 64), "{weight}")):
             y = R.matmul(x, w, out_dtype="{out}")
             return y
-        """
-    )
+        """)
     found = process_params(module["main"], {"w": np.zeros((64, 64), weight)}, (16, 16))
     assert found.weight_name == []
     assert DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module) is module

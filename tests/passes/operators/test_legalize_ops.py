@@ -7,8 +7,7 @@ from parsing import parse_functions
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import LegalizeOps, Sequential
 
-BEFORE = parse_functions(
-    """
+BEFORE = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32")):
     with R.dataflow():
@@ -16,11 +15,9 @@ def main(x: R.Tensor((2, 3), "float32")):
         z = R.add(y, x)
         R.output(z)
     return z
-"""
-)
+""")
 
-AFTER = parse_functions(
-    """
+AFTER = parse_functions("""
 @R.function
 def main(x: R.Tensor((2, 3), "float32")):
     with R.dataflow():
@@ -28,8 +25,7 @@ def main(x: R.Tensor((2, 3), "float32")):
         z = L.add(y, x)
         R.output(z)
     return z
-"""
-)
+""")
 
 
 def test_operators_become_calls_of_jax_lax() -> None:

@@ -39,16 +39,14 @@ def program(body: str, devices: str = "None None None", ret: str = "") -> IRModu
     ("before", "after"),
     [
         pytest.param(
-            program(
-                """
+            program("""
                 lv0 = R.hint_on_device(y, "cuda:0")
                 lv1 = R.add(x, lv0)
                 lv2 = R.multiply(lv1, z)
                 lv3 = R.hint_on_device(lv2, R.device(1, 0))
                 lv4 = R.add(lv3, lv3)
                 r = R.multiply(lv4, R.const(2.0, "float32"))
-                """
-            ),
+                """),
             program(
                 """
                 lv0 = y
@@ -63,8 +61,7 @@ def program(body: str, devices: str = "None None None", ret: str = "") -> IRModu
             id="forward and backward",
         ),
         pytest.param(
-            program(
-                """
+            program("""
                 x1 = x
                 lv0 = R.hint_on_device(x1, "llvm")
                 lv1 = R.add(lv0, y)
@@ -72,8 +69,7 @@ def program(body: str, devices: str = "None None None", ret: str = "") -> IRModu
                 lv3 = R.add(lv2, lv2)
                 lv4 = R.hint_on_device(lv3, "cuda")
                 r = R.multiply(lv4, z)
-                """
-            ),
+                """),
             program(
                 """
                 x1 = x
@@ -207,8 +203,7 @@ def test_values_that_cannot_be_in_two_places() -> None:
     mod = program("a = R.concat((x, y), axis=0)\nr = R.exp(a)", "cuda None None")
     two = mod["main"]
     assert two.params[0].ty.vdevice == "cuda:0:global"
-    clash = program(
-        """
+    clash = program("""
         a = R.to_vdevice(x, "cuda")
         b = R.split(a, 2, axis=0)
         c = b[0]
@@ -216,8 +211,7 @@ def test_values_that_cannot_be_in_two_places() -> None:
         e = R.split(d, 2, axis=0)
         f = e[0]
         r = R.concat((c, f), axis=0)
-        """
-    )
+        """)
     with pytest.raises(ValueError, match=r"must be on cuda:0:global and on llvm:0:global, because"):
         RealizeVDevice()(clash)
 

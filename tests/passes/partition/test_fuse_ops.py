@@ -24,8 +24,7 @@ def groups(mod: IRModule, level: int = 2) -> list[list[str]]:
 
 
 def test_an_mlp_becomes_its_layers() -> None:
-    after = parse_functions(
-        """
+    after = parse_functions("""
         @R.function(private=True)
         def fused_relax_matmul_relax_add_relax_nn_relu(
             x: R.Tensor((4, 3), "float32"),
@@ -69,8 +68,7 @@ def test_an_mlp_becomes_its_layers() -> None:
                 loss = R.sum(h5)
                 R.output(loss)
             return loss
-        """
-    )
+        """)
     assert_structural_equal(FuseOps()(MLP), after)
 
 
@@ -148,8 +146,7 @@ def test_an_adjoint_keeps_its_results() -> None:
 
 
 def test_values_outside_of_dataflow_blocks_and_in_branches() -> None:
-    before = parse_functions(
-        """
+    before = parse_functions("""
         @R.function
         def main(x: R.Tensor((2,), "float32"), flag: R.Tensor((), "bool")):
             a = R.exp(x)
@@ -160,10 +157,8 @@ def test_values_outside_of_dataflow_blocks_and_in_branches() -> None:
             else:
                 d = b
             return d
-        """
-    )
-    after = parse_functions(
-        """
+        """)
+    after = parse_functions("""
         @R.function(private=True)
         def fused_relax_exp_relax_sin(x: R.Tensor((2,), "float32")):
             R.func_attr({"Primitive": True})
@@ -191,8 +186,7 @@ def test_values_outside_of_dataflow_blocks_and_in_branches() -> None:
             else:
                 d = b
             return d
-        """
-    )
+        """)
     fused = FuseOps()(before)
     assert_structural_equal(fused, after)
     args = np.array([0.5, -1.0], "float32"), np.array(True)
@@ -202,8 +196,7 @@ def test_values_outside_of_dataflow_blocks_and_in_branches() -> None:
 
 
 def test_a_dimension_that_no_tensor_tells_comes_as_a_shape() -> None:
-    before = parse_functions(
-        """
+    before = parse_functions("""
         @R.function
         def main(x: R.Tensor(("n", 2), "float32"), y: R.Tensor(("n * 2",), "float32")):
             n = T.int64()
@@ -212,10 +205,8 @@ def test_a_dimension_that_no_tensor_tells_comes_as_a_shape() -> None:
                 b = R.reshape(a, R.shape([n, 2]))
                 R.output(b)
             return R.matmul(x, R.permute_dims(b))
-        """
-    )
-    after = parse_functions(
-        """
+        """)
+    after = parse_functions("""
         @R.function(private=True)
         def fused_relax_exp_relax_reshape(
             y: R.Tensor(("n * 2",), "float32"), dims: R.Shape(["n"])
@@ -236,8 +227,7 @@ def test_a_dimension_that_no_tensor_tells_comes_as_a_shape() -> None:
                 b = cls.fused_relax_exp_relax_reshape(y, R.shape([n]))
                 R.output(b)
             return R.matmul(x, R.permute_dims(b))
-        """
-    )
+        """)
     fused = FuseOps()(before)
     assert_structural_equal(fused, after)
     args = np.ones((3, 2), "float32"), np.arange(6, dtype="float32")

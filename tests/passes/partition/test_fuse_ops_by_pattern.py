@@ -167,8 +167,7 @@ def test_constants_stay_inside_or_are_handed_in() -> None:
     handed = FuseOpsByPattern([pattern], bind_constants=False)(mod)
     assert_structural_equal(
         handed,
-        parse_functions(
-            """
+        parse_functions("""
             @R.function(private=True)
             def fused_relax_add(x: R.Tensor((2,), "float32"), param_0: R.Tensor((), "float32")):
                 R.func_attr({"Composite": "mine.add", "Primitive": True})
@@ -184,8 +183,7 @@ def test_constants_stay_inside_or_are_handed_in() -> None:
                     a = cls.fused_relax_add(x, R.const(1.0, "float32"))
                     R.output(a)
                 return a
-            """
-        ),
+            """),
     )
     for changed in (inside, handed):
         check_same_results(mod, changed)
@@ -197,8 +195,7 @@ def test_annotate_codegen_makes_each_group_a_region() -> None:
     changed = FuseOpsByPattern([pattern], annotate_codegen=True)(mod)
     assert_structural_equal(
         changed,
-        parse_functions(
-            """
+        parse_functions("""
             @R.function
             def fused_relax_add_mine(x: R.Tensor((2,), "float32")):
                 R.func_attr({"Codegen": "mine"})
@@ -221,8 +218,7 @@ def test_annotate_codegen_makes_each_group_a_region() -> None:
                     a = cls.fused_relax_add_mine(x)
                     R.output(a)
                 return a
-            """
-        ),
+            """),
     )
     check_same_results(mod, changed)
 
@@ -245,8 +241,7 @@ def test_a_group_gives_all_that_others_need() -> None:
     fused = FuseOpsByPattern([("mine.relu", LEAK)])(mod)
     assert_structural_equal(
         fused,
-        parse_functions(
-            """
+        parse_functions("""
             @R.function(private=True)
             def fused_relax_add_relax_nn_relu(
                 x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")
@@ -268,8 +263,7 @@ def test_a_group_gives_all_that_others_need() -> None:
                     c = R.multiply(b, a)
                     R.output(c)
                 return c
-            """
-        ),
+            """),
     )
     check_same_results(mod, fused)
 
@@ -343,14 +337,12 @@ def test_only_the_functions_that_are_named() -> None:
 
 
 def test_only_dataflow_blocks() -> None:
-    mod = parse_functions(
-        """
+    mod = parse_functions("""
         @R.function
         def main(x: R.Tensor((2,), "float32")):
             a = R.exp(x)
             return a
-        """
-    )
+        """)
     assert FuseOpsByPattern([("mine.exp", is_op("relax.exp")(x))])(mod) is mod
 
 

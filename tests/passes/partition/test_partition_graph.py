@@ -30,17 +30,14 @@ def program(body: str) -> IRModule:
     )
 
 
-CHAIN = program(
-    """
+CHAIN = program("""
     a = R.exp(x)
     b = R.sin(a)
     c = R.linear_recurrence(b, b)
     d = R.cos(c)
     d
-    """
-)
-MARKED = program(
-    """
+    """)
+MARKED = program("""
     x0 = R.compiler_begin(x, "numpy")
     a0 = R.exp(x0)
     a = R.compiler_end(a0, "numpy")
@@ -52,10 +49,8 @@ MARKED = program(
     d0 = R.cos(c0)
     d = R.compiler_end(d0, "numpy")
     d
-    """
-)
-MERGED = program(
-    """
+    """)
+MERGED = program("""
     x0 = R.compiler_begin(x, "numpy")
     a0 = R.exp(x0)
     b0 = R.sin(a0)
@@ -65,10 +60,8 @@ MERGED = program(
     d0 = R.cos(c0)
     d = R.compiler_end(d0, "numpy")
     d
-    """
-)
-PARTITIONED = parse_functions(
-    """
+    """)
+PARTITIONED = parse_functions("""
     @R.function
     def fused_relax_exp_relax_sin_numpy(x: R.Tensor((2,), "float32")):
         R.func_attr({"Codegen": "numpy"})
@@ -91,8 +84,7 @@ PARTITIONED = parse_functions(
             d = cls.fused_relax_cos_numpy(c)
             R.output(d)
         return d
-    """
-)
+    """)
 
 
 def test_marking_merging_and_taking_out() -> None:
@@ -122,13 +114,11 @@ def test_each_pass_done_again_changes_nothing() -> None:
 
 def test_the_first_backend_that_can_takes_a_call() -> None:
     """NumPy can transpose, and Pallas here only what is computed element by element."""
-    mod = program(
-        """
+    mod = program("""
         a = R.exp(x)
         b = R.flip(a, axis=0)
         b
-        """
-    )
+        """)
     partitioned = PartitionGraph()(AnnotateTarget(["pallas", "numpy"])(mod))
     assert set(partitioned) == {"main", "fused_relax_exp_pallas", "fused_relax_flip_numpy"}
     partitioned = PartitionGraph()(AnnotateTarget(["numpy", "pallas"])(mod))
@@ -136,14 +126,12 @@ def test_the_first_backend_that_can_takes_a_call() -> None:
 
 
 def test_a_region_that_would_need_itself_stays_in_parts() -> None:
-    mod = program(
-        """
+    mod = program("""
         a = R.exp(x)
         b = R.linear_recurrence(a, a)
         c = R.add(a, b)
         c
-        """
-    )
+        """)
     merged = MergeCompilerRegions()(AnnotateTarget("numpy")(mod))
     assert_structural_equal(merged, AnnotateTarget("numpy")(mod))
     partitioned = PartitionGraph()(merged)
@@ -152,16 +140,14 @@ def test_a_region_that_would_need_itself_stays_in_parts() -> None:
 
 
 def test_a_region_with_several_results_gives_a_tuple() -> None:
-    mod = program(
-        """
+    mod = program("""
         a = R.exp(x)
         b = R.sin(a)
         c = R.concat((a, b), axis=0)
         d = R.linear_recurrence(b, a)
         e = (a, b, c, d)
         e
-        """
-    )
+        """)
     regions = Sequential([AnnotateTarget("numpy"), MergeCompilerRegions(), PartitionGraph()])
     partitioned = regions(mod)
     region = partitioned["fused_relax_exp_relax_sin_relax_concat_numpy"]
@@ -172,8 +158,7 @@ def test_a_region_with_several_results_gives_a_tuple() -> None:
 
 def test_marks_written_by_hand() -> None:
     """A value that comes out twice, marks that nobody needs, and one that leaves the block."""
-    mod = program(
-        """
+    mod = program("""
         x0 = R.compiler_begin(x, "numpy")
         a0 = R.exp(x0)
         a = R.compiler_end(a0, "numpy")
@@ -181,8 +166,7 @@ def test_marks_written_by_hand() -> None:
         y0 = R.compiler_begin(y, "numpy")
         e = (a, again, y0)
         (again, e, y0)
-        """
-    )
+        """)
     partitioned = PartitionGraph()(mod)
     assert set(partitioned) == {"main", "fused_relax_exp_numpy"}
     assert "compiler" not in str(partitioned)

@@ -16,8 +16,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import build, to_jax
 from relaxjax.passes import RunCodegen
 
-MODULE = parse_functions(
-    """
+MODULE = parse_functions("""
     @R.function
     def region(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
         R.func_attr({"Codegen": "mine"})
@@ -32,8 +31,7 @@ MODULE = parse_functions(
             z = cls.region(y)
             R.output(z)
         return z
-    """
-)
+    """)
 X = np.array([0.5, -1.0], "float32")
 
 
@@ -60,8 +58,7 @@ def test_each_region_is_compiled_once_and_its_calls_call_the_outcome(
     assert symbol.startswith("mine.region.")
     assert_structural_equal(
         mod,
-        parse_functions(
-            f"""
+        parse_functions(f"""
             @R.function
             def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
                 with R.dataflow():
@@ -69,8 +66,7 @@ def test_each_region_is_compiled_once_and_its_calls_call_the_outcome(
                     z = R.call_pure_packed("{symbol}", y, ty_args=R.Tensor((2,), "float32"))
                     R.output(z)
                 return z
-            """
-        ),
+            """),
     )
     assert RunCodegen()(mod) is mod
 

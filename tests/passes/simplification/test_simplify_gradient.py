@@ -24,8 +24,7 @@ def parse(text: str) -> IRModule:
     return module
 
 
-MSE = parse(
-    """
+MSE = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -40,11 +39,9 @@ class Module:
             loss = R.mean(R.multiply(d, d))
             R.output(loss)
         return loss
-"""
-)
+""")
 
-SIMPLE = parse(
-    """
+SIMPLE = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -63,8 +60,7 @@ class Module:
             w_adjoint_out = R.matmul(lv4, d_adjoint)
             R.output(loss, w_adjoint_out)
         return (loss, (w_adjoint_out,))
-"""
-)
+""")
 
 
 def arrays() -> list[jnp.ndarray]:

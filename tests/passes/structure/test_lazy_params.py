@@ -198,8 +198,7 @@ def test_private_functions_stay(make: Any) -> None:
 
 @pytest.mark.parametrize("make", [LazyGetInput, LazySetOutput])
 def test_a_public_function_that_another_calls_is_an_error(make: Any) -> None:
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
 @R.function
 def main(x: {T3}) -> {T3}:
     y = Module.other(x)
@@ -207,23 +206,20 @@ def main(x: {T3}) -> {T3}:
 @R.function
 def other(x: {T3}) -> {T3}:
     return x
-"""
-    )
+""")
     with pytest.raises(ValueError, match="changes what `other` takes, but `main` calls it"):
         make()(mod)
 
 
 def test_both_run_and_each_value_moves_when_it_is_due() -> None:
-    mod = parse_functions(
-        f"""
+    mod = parse_functions(f"""
 @R.function
 def transform(a: {T3}, b: {T3}):
     R.func_attr({{"num_input": 0}})
     c = R.add(a, a)
     d = R.multiply(c, b)
     return (d, c)
-"""
-    )
+""")
     lazy = LazySetOutput()(LazyGetInput()(mod))
     well_formed(lazy)
     told: list[Any] = []

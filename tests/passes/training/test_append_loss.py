@@ -23,8 +23,7 @@ def function(text: str) -> Function:
     return parsed
 
 
-BACKBONE = module(
-    """
+BACKBONE = module("""
 @I.ir_module
 class Module:
     @R.function
@@ -34,11 +33,9 @@ class Module:
             out = R.multiply(lv, x)
             R.output(lv, out)
         return out, lv
-"""
-)
+""")
 
-LOSS = function(
-    """
+LOSS = function("""
 @R.function
 def loss(predictions: R.Tensor((2, 4), "float32"), targets: R.Tensor((2, 4), "float32")):
     with R.dataflow():
@@ -46,13 +43,11 @@ def loss(predictions: R.Tensor((2, 4), "float32"), targets: R.Tensor((2, 4), "fl
         gv = R.sum(lv)
         R.output(gv)
     return gv
-"""
-)
+""")
 
 
 def test_the_loss_follows_the_backbone_in_one_block() -> None:
-    expected = module(
-        """
+    expected = module("""
 @I.ir_module
 class Module:
     @R.function
@@ -68,8 +63,7 @@ class Module:
             gv = R.sum(lv1)
             R.output(lv, gv)
         return gv, lv
-"""
-    )
+""")
     result = AppendLoss("main", LOSS)(BACKBONE)
     assert_structural_equal(result["main_loss"], expected["main_loss"])
     assert result["main"] is BACKBONE["main"]
@@ -88,8 +82,7 @@ def test_a_loss_may_take_several_outputs() -> None:
 
 
 def test_symbolic_dimensions_of_the_loss_become_the_backbone_s() -> None:
-    backbone = module(
-        """
+    backbone = module("""
 @I.ir_module
 class Module:
     @R.function
@@ -98,10 +91,8 @@ class Module:
             out = R.exp(x)
             R.output(out)
         return out
-"""
-    )
-    loss = function(
-        """
+""")
+    loss = function("""
 @R.function
 def loss(
     predictions: R.Tensor(("batch", 4), "float32"), targets: R.Tensor(("batch", 4), "float32")
@@ -110,8 +101,7 @@ def loss(
         gv = R.sum(R.subtract(predictions, targets))
         R.output(gv)
     return gv
-"""
-    )
+""")
     x, targets = AppendLoss("main", loss)(backbone)["main_loss"].params
     assert x.ty == targets.ty
 
@@ -134,19 +124,16 @@ SUM = "    with R.dataflow():\n        s = R.sum(p)\n        R.output(s)\n    re
 def test_blocks_stay_of_their_kinds() -> None:
     """A branch may not stand in a dataflow block, and the loss begins one."""
     joined = AppendLoss("main", loss_of(SUM))(
-        with_main(
-            """
+        with_main("""
         total = R.sum(x)
         if R.greater(total, R.const(0.0, "float32")):
             y = R.exp(x)
         else:
             y = R.negative(x)
         return y
-"""
-        )
+""")
     )
-    expected = function(
-        """
+    expected = function("""
 @R.function
 def main_loss(x: R.Tensor((2, 4), "float32")):
     total = R.sum(x)
@@ -158,8 +145,7 @@ def main_loss(x: R.Tensor((2, 4), "float32")):
         s = R.sum(y)
         R.output(s)
     return s
-"""
-    )
+""")
     assert_structural_equal(joined["main_loss"], expected)
     plain = AppendLoss("main", loss_of("    s = R.sum(p)\n    return s\n"))(
         with_main("        y = R.exp(x)\n        return y\n")

@@ -30,8 +30,7 @@ def parse(text: str) -> IRModule:
     return module
 
 
-LAYER_NORM = parse(
-    """
+LAYER_NORM = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -44,11 +43,9 @@ class Module:
             y = R.nn.layer_norm(x, gamma, beta, axes=[1])
             R.output(y)
         return y
-"""
-)
+""")
 
-BATCH_NORM = parse(
-    """
+BATCH_NORM = parse("""
 @I.ir_module
 class Module:
     @R.function
@@ -68,8 +65,7 @@ class Module:
     def other(x: R.Tensor((2, 3, 4), "float32"), g: R.Tensor((3,), "float32")):
         y = R.nn.layer_norm(x, g, g, axes=[1])
         return y
-"""
-)
+""")
 
 
 def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:

@@ -23,8 +23,7 @@ from relaxjax.passes import SetupTrainer
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 IMAGE, KERNEL, MOVED, MEANS = (2, 16, 6, 6), (16, 16, 3, 3), (3, 3, 16, 16), (2, 16)
 
-BACKBONE = parse_module(
-    """
+BACKBONE = parse_module("""
 @I.ir_module
 class Module:
     I.module_attrs({"param_num": 2, "state_num": 0})
@@ -50,8 +49,7 @@ class Module:
             y = R.nn.relu(R.nn.conv2d(x, w, padding=1))
             R.output(y)
         return y
-"""
-)
+""")
 
 
 def trained(optimizer: Any = None, **options: Any) -> IRModule:

@@ -191,8 +191,7 @@ def test_a_function_with_a_derivative_of_its_own_is_given_no_key(drawing: str) -
     """Nor is the derivative: they take the same."""
     given = "R.nn.dropout(x, rate=0.5)[0]"
     results = {"both": "x", "both_gradient": "R.multiply(g, x)"}
-    module = parse(
-        f"""
+    module = parse(f"""
 @I.ir_module
 class Module:
     @R.function
@@ -213,8 +212,7 @@ class Module:
     ) -> R.Tuple(R.Tensor((4,), "float32")):
         y = {given if drawing == "both_gradient" else results["both_gradient"]}
         return (y,)
-"""
-    )
+""")
     message = (
         f"`{drawing}` draws random numbers in training, and `both_gradient` is a derivative of"
     )

@@ -35,8 +35,7 @@ def parse(text: str) -> IRModule:
 def backbone(
     attrs: str = '{"param_num": 2, "state_num": 0}', batch: str = "4", result: str = "out"
 ) -> IRModule:
-    return parse(
-        f"""
+    return parse(f"""
 @I.ir_module
 class Module:
     I.module_attrs({attrs})
@@ -51,8 +50,7 @@ class Module:
             out = R.add(h, b)
             R.output(out)
         return {result}
-"""
-    )
+""")
 
 
 LOGITS = TensorType((4, 5), "float32")
@@ -129,8 +127,7 @@ def test_legalizing_is_the_last_step_and_simplifies_the_adjoint_before() -> None
 
 def test_states_are_threaded_through() -> None:
     """Running averages are returned after the loss, in training form in one function only."""
-    mod = parse(
-        """
+    mod = parse("""
 @I.ir_module
 class Module:
     I.module_attrs({"param_num": 2, "state_num": 2})
@@ -149,8 +146,7 @@ class Module:
             new_var = bn[2]
             R.output(out, new_mean, new_var)
         return out, new_mean, new_var
-"""
-    )
+""")
     types = [TensorType((4, 3), "float32")] * 2
     trained = SetupTrainer(MSELoss(), SGD(0.1), types)(mod)
     x, gamma, beta, mean, var, targets = arrays((4, 3), (3,), (3,), (3,), (3,), (4, 3))
@@ -210,8 +206,7 @@ def test_a_faulty_module_is_refused_at_the_door() -> None:
 
 def test_checkpoint_marks_hold_in_the_adjoint() -> None:
     """What they ask to be computed again waits for an adjoint, so that nothing merges it."""
-    marked = parse(
-        """
+    marked = parse("""
 @I.ir_module
 class Module:
     I.module_attrs({"param_num": 2, "state_num": 0})
@@ -226,8 +221,7 @@ class Module:
             out = R.grad.emit_checkpoint_sequential(layers, 2, x, checkpoint_last=True)
             R.output(out)
         return out
-"""
-    )
+""")
     setup = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS], legalize=False)
     adjoint = setup(marked)["backbone_loss_adjoint"].script()
     assert adjoint.count("R.grad.delay") == 1
