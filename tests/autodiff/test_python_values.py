@@ -8,14 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_module
 
 import relaxjax
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 from relaxjax.ops.packed import held_name, is_traceable
 from relaxjax.passes import GradientError
-from relaxjax.script import from_source
 from relaxjax.script.values import call_pure_packed
 
 W = np.linspace(0.5, 2.0, 4, dtype="float32")
@@ -166,8 +165,7 @@ def asking_once(w: Any) -> Any:
 
 def test_a_printed_program_runs_while_its_function_lives() -> None:
     module = relaxjax.value_and_grad(asking_once).module(W)
-    read = from_source(module.script())
-    assert isinstance(read, IRModule)
+    read = parse_module(module.script())
     assert_structural_equal(read, module)
     value, _ = relaxjax.to_jax(read, "loss_adjoint")(W)
     chex.assert_trees_all_close(value, 1.5)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from asking_tvm import asked_of_tvm
+from parsing import parse_module
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 
 MATRIX = 'R.Tensor((2, 3), dtype="float32")'
 ROWS = 'R.Tensor(("n", 3), dtype="float32")'
@@ -325,20 +325,17 @@ class Exchange:
     signatures: dict[str, list[str]]
 
 
-def read(text: str) -> IRModule:
-    found = from_source(text)
-    assert isinstance(found, IRModule)
-    return found
-
-
 def relax_operators() -> dict[str, Any]:
     return {name: op for name, op in OPS.items() if name.startswith("relax.")}
 
 
 @pytest.fixture(scope="module")
 def exchange(tmp_path_factory: pytest.TempPathFactory) -> Exchange:
-    sources = {**CASES, "an adjoint": str(Gradient("main")(read(CASES["a perceptron"])).script())}
-    modules = {name: read(text) for name, text in sources.items()}
+    sources = {
+        **CASES,
+        "an adjoint": str(Gradient("main")(parse_module(CASES["a perceptron"])).script()),
+    }
+    modules = {name: parse_module(text) for name, text in sources.items()}
 
     def questions() -> dict[str, Any]:
         cases = {
@@ -359,13 +356,13 @@ def test_tvm_reads_what_we_print_as_it_reads_the_source(name: str, exchange: Exc
 
 @pytest.mark.parametrize("name", NAMES)
 def test_we_read_what_tvm_prints_of_the_source(name: str, exchange: Exchange) -> None:
-    assert_structural_equal(read(exchange.answers[name]["source"]), exchange.modules[name])
+    assert_structural_equal(parse_module(exchange.answers[name]["source"]), exchange.modules[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_comes_back_from_tvm_equal(name: str, exchange: Exchange) -> None:
     """Printed by us, read and printed by TVM, read by us."""
-    assert_structural_equal(read(exchange.answers[name]["ours"]), exchange.modules[name])
+    assert_structural_equal(parse_module(exchange.answers[name]["ours"]), exchange.modules[name])
 
 
 def test_operators_take_the_arguments_of_their_namesakes_in_tvm(exchange: Exchange) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from asking_tvm import asked_of_tvm
 from full import how_many
+from parsing import parse_module
 from tvm_programs import arguments, program
 
 from relaxjax.ir.function import Function
@@ -16,7 +17,6 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import build
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 
 SEEDS = range(how_many(30))
 # What has another adjoint here, of the same numbers: extrema are compared once, and transpositions
@@ -63,12 +63,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def read(text: str) -> IRModule:
-    found = from_source(text)
-    assert isinstance(found, IRModule)
-    return found
-
-
 def types(mod: IRModule, name: str) -> list[str]:
     function = mod[name]
     assert isinstance(function, Function)
@@ -77,12 +71,12 @@ def types(mod: IRModule, name: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tvm_says_the_same_of_a_program(seed: int, answers: dict[str, Any]) -> None:
-    told, ours = answers[str(seed)], read(program(seed))
-    theirs = read(told["text"])
+    told, ours = answers[str(seed)], parse_module(program(seed))
+    theirs = parse_module(told["text"])
     assert_structural_equal(theirs, ours)
     assert types(theirs, "main") == types(ours, "main")
 
-    adjoint, their_adjoint = Gradient("main")(ours), read(told["adjoint"])
+    adjoint, their_adjoint = Gradient("main")(ours), parse_module(told["adjoint"])
     if not any(name in program(seed) for name in WRITTEN_OTHERWISE):
         assert_structural_equal(their_adjoint["main_adjoint"], adjoint["main_adjoint"])
         assert types(their_adjoint, "main_adjoint") == types(adjoint, "main_adjoint")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from asking_tvm import asked_of_tvm
+from parsing import parse_module
 
 from relaxjax import losses, optim
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import VirtualMachine, build
@@ -161,8 +161,7 @@ def test_an_optimizer_is_that_of_tvm(made: str, answers: dict[str, Any]) -> None
 def test_a_hundred_steps_are_those_of_the_trainer_of_tvm(
     made: str, answers: dict[str, Any]
 ) -> None:
-    model = from_source(MODEL)
-    assert isinstance(model, IRModule)
+    model = parse_module(MODEL)
     types = [TensorType(*ty) for ty in LOSS_TYPES]
     mod = SetupTrainer(losses.CrossEntropyLoss(), eval(made, {**vars(optim)}), types)(model)
     trainer = Trainer(mod, VirtualMachine(build(mod)))

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from parsing import parse_module
 
 from relaxjax.cli import main
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.infrastructure.context import PassContext
 from relaxjax.script import from_source
@@ -35,8 +35,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def check(printed: str, expected: str) -> None:
-    read = from_source(printed)
-    assert isinstance(read, IRModule)
+    read = parse_module(printed)
     assert_structural_equal(read, from_source(expected))
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from parsing import parse_module
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import ExternFunc, GlobalVar, Var
@@ -15,7 +16,6 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType
-from relaxjax.script import from_source
 
 TY = TensorType((2,), "float32")
 
@@ -170,8 +170,7 @@ class Module:
     def helper(x: R.Tensor((2,), "float32")):
         return x
 """
-    module = from_source(text)
-    assert isinstance(module, IRModule)
+    module = parse_module(text)
     page = module._repr_html_()
     assert page.startswith("<div><div>IRModule of 3 functions</div><details>")
     heads = re.findall("<summary><code>(.*?)</code></summary>", page)

@@ -1,20 +1,18 @@
 """Elementwise operators that are one primitive are traced once for all shapes."""
 
 import pytest
+from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering.tracing import _traced
 from relaxjax.passes import LegalizeOps
-from relaxjax.script import from_source
 
 SHAPES = [(2,), (3,), (2, 5), (4, 1, 2), (0, 3)]
 
 
 def computing(text: str, shape: tuple[int, ...], dtype: str = "float32") -> IRModule:
     """A function of `x` and `y`, of a shape, and of a scalar `s`."""
-    mod = from_source(f"""
-@I.ir_module
-class Module:
+    return parse_functions(f"""
     @R.function
     def main(
         x: R.Tensor({shape}, "{dtype}"), y: R.Tensor({shape}, "{dtype}"), s: R.Tensor((), "{dtype}")
@@ -24,8 +22,6 @@ class Module:
             R.output(z)
         return z
 """)
-    assert isinstance(mod, IRModule)
-    return mod
 
 
 @pytest.mark.parametrize(

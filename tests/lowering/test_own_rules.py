@@ -7,16 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.passes import CustomGradient, Gradient, Jvp
 
 X = np.linspace(-2.0, 2.0, 6, dtype="float32").reshape(2, 3)
-ROUNDED = parse_module("""
-@I.ir_module
-class Module:
+ROUNDED = parse_functions("""
     @R.function(private=True)
     def rounded(x: R.Tensor((2, 3), "float32"), steps: R.Tensor((), "int32")):
         scale = R.astype(steps, "float32")
@@ -70,9 +68,7 @@ def test_values_are_those_of_the_body() -> None:
 
 
 def test_shapes_and_tuples_among_the_arguments() -> None:
-    mod = parse_module("""
-@I.ir_module
-class Module:
+    mod = parse_functions("""
     @R.function(private=True)
     def shaped(pair: R.Tuple(R.Tensor((6,), "float32"), R.Tensor((6,), "int32")),
                shape: R.Shape(["n", "m"])) -> R.Tensor(("n", "m"), "float32"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from applying import applied, inferred, tensor
 from numpy_references_attention import attention, attention_var_len, seen_keys
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
@@ -186,9 +186,7 @@ def test_chunks() -> None:
 
 
 def test_a_backward_program_calls_the_backward_operator() -> None:
-    module = parse_module("""
-@I.ir_module
-class Module:
+    module = parse_functions("""
     @R.function
     def main(
         q: R.Tensor((1, 3, 2, 4), "float32"), k: R.Tensor((1, 5, 1, 4), "float32"),

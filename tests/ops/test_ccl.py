@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
@@ -183,9 +183,7 @@ def test_what_is_made_the_same_by_telling(call: str, outs: str) -> None:
 
 
 def test_telling_outside_of_a_view_is_refused() -> None:
-    mod = parse_module("""
-@I.ir_module
-class Model:
+    mod = parse_functions("""
     @R.function
     def main(x: R.Tensor((2,), "float32")):
         y = R.ccl.allreduce(x)
@@ -232,9 +230,7 @@ def test_no_pass_computes_ahead_what_devices_tell() -> None:
 
 def test_a_function_with_a_gradient_of_its_own_is_run_on_each_device() -> None:
     """Its rule holds there, and what differentiates it by its body is another function."""
-    mod = parse_module("""
-@I.ir_module
-class Model:
+    mod = parse_functions("""
     I.module_global_infos({"mesh": [R.device_mesh((1,), [0])]})
 
     @R.function(private=True)
@@ -250,7 +246,7 @@ class Model:
 
     @R.function
     def main(x: R.Tensor((2,), "float32")):
-        y = R.dist.call_local_view(Model.part, (x,), "mesh[0]", ["S[0]"], ["S[0]"])
+        y = R.dist.call_local_view(Module.part, (x,), "mesh[0]", ["S[0]"], ["S[0]"])
         s = R.sum(y)
         return s
 """)

@@ -3,10 +3,9 @@
 import chex
 import jax.numpy as jnp
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
@@ -41,16 +40,14 @@ class Module:
 
 @pytest.mark.parametrize("name", ["main", "effects"])
 def test_a_closure_is_called_with_what_it_lacks(name: str) -> None:
-    module = from_source(PROGRAM)
-    assert isinstance(module, IRModule)
+    module = parse_module(PROGRAM)
     result = to_jax(module, name)(jnp.float32(2), jnp.arange(3, dtype="float32"))
     chex.assert_trees_all_close(result, jnp.asarray([0.0, 2.0, 4.0], "float32"))
     assert module[name].ret_ty == TensorType((3,), "float32")
 
 
 def test_its_text_reads_back_equal() -> None:
-    module = from_source(PROGRAM)
-    assert isinstance(module, IRModule)
+    module = parse_module(PROGRAM)
     assert_structural_equal(from_source(module.script()), module)
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.expr import Expr, Var, const
 from relaxjax.ir.global_info import VDevice
@@ -22,9 +22,7 @@ from relaxjax.script import from_source
 from relaxjax.script import relax as R
 from relaxjax.script.errors import ScriptError
 
-MOVING = parse_module("""
-@I.ir_module
-class Module:
+MOVING = parse_functions("""
     I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 1)]})
 
     @R.function
@@ -93,9 +91,7 @@ def test_devices_by_their_places_in_the_list_of_the_module(device: str, name: st
 
 def test_moves_and_hints_by_places_in_the_list() -> None:
     """TVM prints the same, but for the hint, which it gives no text that it reads."""
-    mod = parse_module("""
-@I.ir_module
-class Module:
+    mod = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32", "vdevice:0")):
         there = R.to_vdevice(x, "vdevice:1")
@@ -163,9 +159,7 @@ def test_the_adjoint_goes_back_where_the_value_came_from() -> None:
     np.testing.assert_array_equal(gradient, 2 * x)
 
 
-MOVED_CONSTANT = parse_module("""
-@I.ir_module
-class Module:
+MOVED_CONSTANT = parse_functions("""
     @R.function
     def main() -> R.Tensor((), "float32"):
         y = R.to_vdevice(R.const(1.0, "float32"), "cuda:0")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax_reading import read_module
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
@@ -22,9 +22,7 @@ X = np.arange(6, dtype="float32").reshape(3, 2)
 ROW = TensorType((2,), "float32")
 
 
-LOOPS = parse_module("""
-@I.ir_module
-class Loops:
+LOOPS = parse_functions("""
     @R.function
     def scan(x: R.Tensor((3, 2), "float32"), c: R.Tensor((2,), "float32")):
         @R.function

@@ -5,22 +5,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
-from relaxjax.script import ScriptError, from_source
+from relaxjax.script import ScriptError
 
 
 def parse(step: str, loop: str) -> IRModule:
-    module = from_source(
+    return parse_module(
         "@I.ir_module\nclass Module:\n    @R.function\n"
         '    def main(h: R.Tensor((3,), "float32"), xs: R.Tensor((5, 3), "float32")):\n'
         f"        @R.function\n        def step{step}\n        out = {loop}\n        return out\n"
     )
-    assert isinstance(module, IRModule)
-    return module
 
 
 CARRY = 'R.Tensor((3,), "float32")'
@@ -125,9 +123,7 @@ class Module:
 
 
 def looping(loop: str) -> IRModule:
-    module = from_source(WHILE.replace("LOOP", loop))
-    assert isinstance(module, IRModule)
-    return module
+    return parse_module(WHILE.replace("LOOP", loop))
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(20, 243.0), (3, 27.0), (0, 1.0)])

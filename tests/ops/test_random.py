@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from applying import applied, inferred, tensor
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import ShapeExpr, Var
@@ -102,9 +102,7 @@ def test_distributions() -> None:
     np.testing.assert_allclose(np.bincount(drawn) / 4000, [0.1, 0.2, 0.7], atol=0.02)
 
 
-PROGRAM = parse_module("""
-@I.ir_module
-class Noisy:
+PROGRAM = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((3, 4), "float32"), low: R.Tensor((4,), "float32"), step: R.Tensor((), "int32")

@@ -8,7 +8,7 @@ import chex
 import numpy as np
 import pytest
 from applying import applied, inferred, tensor
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.types import TensorType
@@ -73,9 +73,7 @@ def test_sum_of_exponentials(axis: Any, keepdims: bool) -> None:
 
 
 def test_the_adjoint_of_nothing_but_minus_infinity_is_zero() -> None:
-    module = parse_module("""
-@I.ir_module
-class Module:
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((), "float32"):
         with R.dataflow():

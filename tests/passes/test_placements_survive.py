@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import chex
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_functions
 from pass_samples import Case, preserving, sample
 
 from relaxjax.ir.device_mesh import Placement
@@ -21,9 +21,7 @@ from relaxjax.optim import Adam
 from relaxjax.passes import Gradient, Rematerialize, RollBlocks, SetupTrainer
 from relaxjax.testing.equations import run
 
-MODEL = parse_module("""
-@I.ir_module
-class Model:
+MODEL = parse_functions("""
     I.module_global_infos({
         "mesh": [R.device_mesh((2, 2), I.Range(0, 4), axes=["data", "model"])],
         "vdevice": [I.vdevice("llvm")],
@@ -117,9 +115,7 @@ def layers(count: int) -> IRModule:
             a{i + 1} = R.tanh(p{i})"""
         for i in range(count)
     )
-    return parse_module(f"""
-@I.ir_module
-class Layers:
+    return parse_functions(f"""
     I.module_attrs({{"param_num": {count}, "state_num": 0}})
     I.module_global_infos({{"mesh": [R.device_mesh((2, 2), I.Range(0, 4))]}})
 
@@ -159,9 +155,7 @@ def test_a_training_step_has_its_parameters_and_states_where_the_model_says(roll
     assert not list(_texts(states.ty))
 
 
-VIEW = parse_module("""
-@I.ir_module
-class Model:
+VIEW = parse_functions("""
     I.module_global_infos({"mesh": [R.device_mesh((1, 1), [0], axes=["data", "model"])]})
 
     @R.function(private=True)
@@ -174,7 +168,7 @@ class Model:
     @R.function
     def main(x: R.Tensor((4, 8), "float32"), w: R.Tensor((8, 2), "float32")):
         both = R.dist.call_local_view(
-            Model.part, (x, w), "mesh[0]", ["S[0], S[1]", "R, S[0]"], ["S[0], R", "S[0], R"]
+            Module.part, (x, w), "mesh[0]", ["S[0], S[1]", "R, S[0]"], ["S[0], R", "S[0], R"]
         )
         s = R.add(both[0], both[1])
         return s

@@ -1,7 +1,8 @@
 """What the laws of algebra make of programs, each of which gives a value to `z`."""
 
+from parsing import parse_module
+
 from relaxjax.ir.module import IRModule
-from relaxjax.script import from_source
 
 PARAMS = (
     'x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32"), '
@@ -262,11 +263,9 @@ CASES = {
 
 def program(value: str) -> IRModule:
     params = PARAMS + ', v2: R.Tensor((3, 5), "float32")'
-    module = from_source(
+    return parse_module(
         f"@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n"
         f"        with R.dataflow():\n            z = {value}\n"
         "            r = R.sin(z)\n"
         "            R.output(r)\n        return r\n"
     )
-    assert isinstance(module, IRModule)
-    return module

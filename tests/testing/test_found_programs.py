@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from norm_networks import arguments
+from parsing import parse_module
 
-from relaxjax.ir.module import IRModule
-from relaxjax.script import from_source
 from relaxjax.testing import Way, compare_compilations
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))
@@ -21,8 +20,7 @@ pytestmark = pytest.mark.as_users
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
 def test_a_program_that_came_out_wrong_comes_out_right(path: Path) -> None:
     text = path.read_text()
-    mod = from_source(text)
-    assert isinstance(mod, IRModule)
+    mod = parse_module(text)
     lines = [line[2:] for line in text.splitlines() if line.startswith(("# seed: ", "# way: "))]
     head = {name: json.loads(value) for name, value in (line.split(": ", 1) for line in lines)}
     ways = [Way(**head["way"])] if "way" in head else []

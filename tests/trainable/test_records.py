@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from parsing import parse_module
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine, build
-from relaxjax.script import from_source, load_archive
+from relaxjax.script import load_archive
 from relaxjax.trainable.facts import ClassIds, Facts, RowIds
 from relaxjax.trainable.names import ADJOINT, OPTIMIZER
 from relaxjax.trainable.storage import Place, Storage, params_of, states_of
@@ -72,8 +73,7 @@ def test_a_trainer_of_an_old_archive_loads_the_old_checkpoint() -> None:
 def test_facts_are_attributes_that_read_back() -> None:
     mod = IRModule({}, attrs=FACTS.attrs())
     assert Facts.of(mod) == FACTS
-    again = from_source(mod.script())
-    assert isinstance(again, IRModule)
+    again = parse_module(mod.script())
     assert Facts.of(again) == FACTS
     assert Facts().attrs() == {}
     assert Facts.of(IRModule({})) == Facts()

@@ -1,11 +1,11 @@
 """Where the user's arrays lie among those of a step, and how they get there and back."""
 
 import numpy as np
+from parsing import parse_module
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.script import from_source
 from relaxjax.trainable.storage import Place, Storage, params_of, with_stored_params
 
 # Of five arrays the second is moved, and the first, third and fifth are rows of one.
@@ -57,8 +57,7 @@ def test_a_module_states_it_in_text_that_reads_back() -> None:
     names = [f"w{number}" for number in range(5)]
     mod = with_stored_params(IRModule({}), names, STORAGE)
     assert mod.attrs["param_num"] == 3
-    again = from_source(mod.script())
-    assert isinstance(again, IRModule)
+    again = parse_module(mod.script())
     arrays = [Var("a", TensorType(shape, "float32")) for shape in ((3, 2, 3), (3, 2), (2, 3))]
     own, storage = params_of(again, arrays)
     assert storage == STORAGE

@@ -7,14 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_module
 
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Lines, Trainer
 
 RECURRENT = """
@@ -61,8 +60,7 @@ OUT = TensorType((4, 3), "float32")
 
 
 def trained_by(text: str, **options: Any) -> Trainer:
-    module = from_source(text)
-    assert isinstance(module, IRModule)
+    module = parse_module(text)
     trainable = SetupTrainer(MSELoss(), SGD(0.5), [OUT, OUT], **options)(module)
     return Trainer(trainable, VirtualMachine(build(trainable)))
 

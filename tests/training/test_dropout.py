@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
@@ -28,15 +29,7 @@ SCORES = TensorType((8, 6), "float32")
 QUIET = Lines(lambda line: None)
 
 
-def parse(text: str) -> IRModule:
-    module = from_source(text)
-    assert isinstance(module, IRModule)
-    return module
-
-
-BACKBONE = parse("""
-@I.ir_module
-class Module:
+BACKBONE = parse_functions("""
     I.module_attrs({"param_num": 1, "state_num": 1})
 
     @R.function
@@ -53,9 +46,7 @@ class Module:
         return (out, more)
 """)
 
-FUNCTION = parse("""
-@I.ir_module
-class Module:
+FUNCTION = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32")):
         with R.dataflow():
@@ -88,9 +79,7 @@ def batch(seed: int) -> tuple[Any, Any]:
 
 
 def test_the_training_form_as_a_script() -> None:
-    expected = parse("""
-@I.ir_module
-class Module:
+    expected = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32"), key: R.Tensor((), "key<fry>")):
         with R.dataflow():
@@ -109,7 +98,7 @@ class Module:
 
 
 def test_a_function_may_hold_a_key_of_that_name_already() -> None:
-    renamed = parse(str(FUNCTION.script()).replace("x", "key"))
+    renamed = parse_module(str(FUNCTION.script()).replace("x", "key"))
     params = MutateOpsForTraining()(renamed)["main"].params
     assert [param.name for param in params] == ["key", "key1"]
 
@@ -143,7 +132,7 @@ def test_an_operator_of_ones_own_may_draw() -> None:
 
 def test_about_the_right_share_is_dropped_and_the_mean_stays() -> None:
     mutated = MutateOpsForTraining()(
-        parse(str(FUNCTION.script()).replace("(3,)", "(4000,)").replace("0.5", "0.2"))
+        parse_module(str(FUNCTION.script()).replace("(3,)", "(4000,)").replace("0.5", "0.2"))
     )
     x = np.ones(4000, "float32")
     out, _ = to_jax(mutated, "main")(x, jax.random.key(0))
@@ -242,7 +231,7 @@ def test_a_file_with_something_else_for_a_key_is_an_error(tmp_path: Path) -> Non
     """A model whose state of that name is no key writes a file of the same names."""
     text = str(MOD.without_attr("optim_state").script())
     assert "key<fry>" in text
-    plain = parse(str(BACKBONE.script()).replace("calls", "key"))
+    plain = parse_module(str(BACKBONE.script()).replace("calls", "key"))
     other = SetupTrainer(MSELoss(), SGD(0.1), [SCORES, SCORES])(plain)
     states = other["backbone"].params[2:]
     assert [param.name for param in states] == ["key", "key1"]

@@ -13,14 +13,13 @@ import numpy as np
 import optax
 import pytest
 from jax import lax
+from parsing import parse_module
 
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, Adam, MomentumSGD, from_optax
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -146,8 +145,7 @@ def assert_close(found: Any, expected: Any) -> None:
     ids=["SGD", "Momentum", "Adam", "AdamW with schedule and clipping"],
 )
 def test_a_hundred_steps_are_those_of_a_loop_by_hand(ours: Any, theirs: Any) -> None:
-    model = from_source(MODEL)
-    assert isinstance(model, IRModule)
+    model = parse_module(MODEL)
     loss_args = [TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")]
     mod = SetupTrainer(CrossEntropyLoss(), ours, loss_args)(model)
     trainer = Trainer(mod, VirtualMachine(build(mod)))

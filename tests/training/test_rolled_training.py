@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 from exported_model import assert_runs_alone
+from parsing import parse_functions
 
 from relaxjax.ir.expr import Call
 from relaxjax.ir.module import IRModule
@@ -20,7 +21,6 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering import Executable, VirtualMachine, build
 from relaxjax.optim import SGD, Adam, from_optax
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Trainer, load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -82,9 +82,7 @@ def backbone(layer: Any, has_states: bool = False, dtype: str = "float32") -> IR
     body = "\n            ".join(
         [*lines, f"out = R.matmul(h{LAYERS}, head)", f"R.output({results})"]
     )
-    module = from_source(f"""
-@I.ir_module
-class Module:
+    return parse_functions(f"""
     I.module_attrs({{"param_num": {2 * LAYERS + 1}, "state_num": {2 * len(states)}}})
     @R.function
     def backbone({signature}):
@@ -92,8 +90,6 @@ class Module:
             {body}
         return {results}
 """)
-    assert isinstance(module, IRModule)
-    return module
 
 
 def set_up(mod: IRModule, roll: Any, optimizer: Any = None, **options: Any) -> IRModule:

@@ -12,13 +12,13 @@ from typing import Any
 
 import jax
 import pytest
+from parsing import parse_module
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.losses import CrossEntropyLoss, Loss, MSELoss
 from relaxjax.optim import SGD, Adam, Lazy, Narrow, Optimizer
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training.layout import Layout
 from relaxjax.training.placement import Placement
 from relaxjax.training.step import TrainState, TrainStep
@@ -29,9 +29,7 @@ LAYERS, ROWS, WIDTH, IDS, TOKENS, WORDS = 4, 10_000, 8, 16, 512, 32_768
 
 def backbone(text: str, params: int) -> IRModule:
     attrs = f'I.module_attrs({{"param_num": {params}, "state_num": 0}})'
-    found = from_source(f"@I.ir_module\nclass Model:\n    {attrs}\n{text}")
-    assert isinstance(found, IRModule)
-    return found
+    return parse_module(f"@I.ir_module\nclass Model:\n    {attrs}\n{text}")
 
 
 TABLE = f"""

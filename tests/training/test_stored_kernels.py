@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exported_model import assert_runs_alone
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
@@ -23,9 +23,7 @@ INPUTS = RNG.normal(size=(2, 16, 5, 5)).astype("float32")
 TARGETS = RNG.normal(size=(2, 16)).astype("float32")
 MOVED = {"w": (3, 3, 16, 16), "depthwise": (3, 3, 1, 16), "scale": (16,)}
 
-BACKBONE = parse_module("""
-@I.ir_module
-class Module:
+BACKBONE = parse_functions("""
     I.module_attrs({"param_num": 3, "state_num": 0})
 
     @R.function

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from adjoint_checks import array, float_places
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import GlobalVar, Var
@@ -18,18 +19,8 @@ from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.passes.infrastructure.pipeline import parse_pipeline
 from relaxjax.passes.structure.to_graph_normal_form import ToGraphNormalForm
-from relaxjax.script import from_source
 
-
-def parse(source: str) -> IRModule:
-    module = from_source(source)
-    assert isinstance(module, IRModule)
-    return module
-
-
-MLP = parse("""
-@I.ir_module
-class Module:
+MLP = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32"), b: R.Tensor((4,), "float32")
@@ -43,9 +34,7 @@ class Module:
         return loss
 """)
 
-MLP_ADJOINT = parse("""
-@I.ir_module
-class Module:
+MLP_ADJOINT = parse_functions("""
     @R.function
     def main_adjoint(
         x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32"), b: R.Tensor((4,), "float32")
@@ -115,7 +104,7 @@ def test_values_agree_with_jax() -> None:
 
 def function_of(body: str, params: str = 'x: R.Tensor((2, 3), "float32")') -> IRModule:
     lines = "\n".join(f"            {line}" for line in body.strip().splitlines())
-    return parse(
+    return parse_module(
         f"@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n"
         f"        with R.dataflow():\n{lines}\n            R.output(loss)\n        return loss\n"
     )
@@ -181,9 +170,7 @@ def test_a_parameter_that_the_target_does_not_use_has_a_gradient_of_zeros() -> N
 @pytest.mark.parametrize("cotangent", [True, False])
 def test_a_number_has_a_gradient_of_zeros(cotangent: bool) -> None:
     """What folds constants may leave nothing else of a loss."""
-    module = parse("""
-@I.ir_module
-class Module:
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
         return R.const(2.0, "float32")
@@ -195,9 +182,7 @@ class Module:
 
 
 def test_several_blocks_and_plain_bindings_make_one_backward_program() -> None:
-    module = parse("""
-@I.ir_module
-class Module:
+    module = parse_functions("""
     @R.function
     def main(x: R.Tensor((2, 3), "float32")):
         with R.dataflow():
@@ -220,9 +205,7 @@ def test_symbolic_dimensions_stay_symbolic() -> None:
     check_against_jax(module, array(2, 3), array(3))
 
 
-PAIR = parse("""
-@I.ir_module
-class Module:
+PAIR = parse_functions("""
     @R.function
     def main(x: R.Tensor((3,), "float32")):
         with R.dataflow():
@@ -288,7 +271,7 @@ class Module:
 def test_everything_without_a_gradient_is_listed_with_its_line() -> None:
     """The functions that are called are searched too, and nothing is emitted before."""
     with pytest.raises(GradientError) as error:
-        Gradient("main")(parse(WITHOUT_GRADIENT))
+        Gradient("main")(parse_module(WITHOUT_GRADIENT))
     text = str(error.value)
     assert text.startswith("no gradient is known for:")
     for part in ("`y`: the call of `inside`", "`r`: the call of `outside`", '("outside", y'):
@@ -309,9 +292,7 @@ def test_what_the_target_does_not_depend_on_needs_no_gradient() -> None:
 SCALAR = 'x: R.Tensor((3,), "float32")'
 
 
-PAIRS = parse("""
-@I.ir_module
-class Module:
+PAIRS = parse_functions("""
     @R.function
     def main(x: R.Tensor((), "float32")):
         return ((x, x), x)

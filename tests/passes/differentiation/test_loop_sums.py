@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_module
 
 import relaxjax
 from relaxjax.ir.check import well_formed
@@ -49,9 +50,7 @@ class Module:
 
 
 def module(rows: int, reverse: bool = False) -> IRModule:
-    made = from_source(SOURCE.replace("ROWS", str(rows)).replace("REVERSE", str(reverse)))
-    assert isinstance(made, IRModule)
-    return made
+    return parse_module(SOURCE.replace("ROWS", str(rows)).replace("REVERSE", str(reverse)))
 
 
 def arguments(rows: int) -> tuple[Any, ...]:
@@ -91,8 +90,7 @@ def test_steps_of_few_rows_are_multiplied_after_the_loop(reverse: bool) -> None:
 def test_steps_of_many_rows_and_small_weights_are_summed_step_by_step() -> None:
     assert products_by_place(Gradient("main")(module(33))) == (6, 0)
     small = SOURCE.replace("ROWS", "2").replace("REVERSE", "False").replace("64", "63")
-    mod = from_source(small)
-    assert isinstance(mod, IRModule)
+    mod = parse_module(small)
     assert products_by_place(Gradient("main")(mod)) == (6, 0)
 
 
@@ -139,9 +137,7 @@ TABLES = ("table", "start")
 
 def lookups(length: int, mode: str, reverse: bool = False) -> IRModule:
     text = LOOKUPS.replace("LENGTH", str(length)).replace("MODE", mode)
-    made = from_source(text.replace("REVERSE", str(reverse)))
-    assert isinstance(made, IRModule)
-    return made
+    return parse_module(text.replace("REVERSE", str(reverse)))
 
 
 def drawn(length: int) -> tuple[Any, ...]:

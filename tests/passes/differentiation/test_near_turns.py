@@ -5,11 +5,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import pytest
+from parsing import parse_module
 
 import relaxjax
-from relaxjax.ir.module import IRModule
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 
 HEAD = """# from relaxjax.script import ir as I, relax as R
 @I.ir_module
@@ -25,8 +24,7 @@ def once_of(*lines: str) -> list[str]:
     """What the backward program of some lines computes once; `y` is summed."""
     body = [*lines, "gv = R.sum(y)", "R.output(gv)"]
     text = HEAD + "".join(f"            {line}\n" for line in body) + "        return gv\n"
-    mod = from_source(text)
-    assert isinstance(mod, IRModule)
+    mod = parse_module(text)
     adjoint = str(Gradient("main", lazy=True)(mod)["main_adjoint"].script())
     return [
         line.partition("R.grad.once(")[2][:-1] for line in adjoint.splitlines() if "once" in line

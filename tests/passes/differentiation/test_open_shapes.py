@@ -6,13 +6,13 @@ import chex
 import jax
 import jax.numpy as jnp
 import pytest
+from parsing import parse_module
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
 from relaxjax.passes.differentiation.gradient import GradientError
-from relaxjax.script import from_source
 
 X, U = jnp.arange(4, dtype="float32"), jnp.ones(4)
 
@@ -32,9 +32,7 @@ BRANCHES = """
 
 
 def parse(source: str) -> IRModule:
-    module = from_source(f"@I.ir_module\nclass Module:\n{source}")
-    assert isinstance(module, IRModule)
-    return module
+    return parse_module(f"@I.ir_module\nclass Module:\n{source}")
 
 
 def check(module: IRModule, args: tuple[Any, ...], lazy: bool) -> None:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.device_mesh import DeviceMesh
 from relaxjax.ir.module import IRModule
@@ -25,9 +25,7 @@ from relaxjax.passes import (
 
 MESH = {"data": 2, "model": 4}
 
-BLOCK = parse_module("""
-@I.ir_module
-class Model:
+BLOCK = parse_functions("""
     I.module_attrs({"param_num": 9, "state_num": 1})
 
     @R.function
@@ -158,9 +156,7 @@ def test_meshes_by_several_names(mesh: Any) -> None:
     assert placements(mod) == {"x": "S[0]"}
 
 
-BARE = parse_module("""
-@I.ir_module
-class Model:
+BARE = parse_functions("""
     @R.function
     def f(x: R.Tensor((6, 4), "float32"), t: R.Tuple(R.Tensor((2,), "float32"))):
         return x

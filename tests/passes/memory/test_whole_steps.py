@@ -6,6 +6,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from parsing import parse_module
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -20,17 +21,10 @@ from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.in_place import with_reads_first
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.script import from_source
 from relaxjax.trainable.names import ADJOINT as STEP_ADJOINT
 
 STEP = "train_step"
 STATE = (0, 1, 2)
-
-
-def module(text: str) -> IRModule:
-    found = from_source(text)
-    assert isinstance(found, IRModule)
-    return found
 
 
 ADJOINT = """
@@ -59,8 +53,10 @@ class Module:
 
 def test_a_gradient_waits_for_the_other_reads_of_its_parameter() -> None:
     """The adjoint of `y` reads `v`, too. The forward part of this program bears no gradient."""
-    before = module(ADJOINT % ("R.output(gv, w_adjoint, v_adjoint)", "(w_adjoint, v_adjoint)"))
-    after = module(
+    before = parse_module(
+        ADJOINT % ("R.output(gv, w_adjoint, v_adjoint)", "(w_adjoint, v_adjoint)")
+    )
+    after = parse_module(
         ADJOINT
         % (
             """w_late = R.grad.delay(w_adjoint, y)
@@ -76,7 +72,7 @@ def test_a_gradient_waits_for_the_other_reads_of_its_parameter() -> None:
 
 
 def trainable(text: str, loss: Any, types: Any, **options: Any) -> IRModule:
-    return SetupTrainer(loss, Adam(0.1), types, legalize=True, **options)(module(text))
+    return SetupTrainer(loss, Adam(0.1), types, legalize=True, **options)(parse_module(text))
 
 
 LAYERS = """

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_functions
 from same_results import drawn_arguments, results
 
 from relaxjax.ir.module import IRModule
@@ -225,9 +225,7 @@ def test_options_that_do_not_fit() -> None:
 
 def test_packed_weights_are_whole_on_each_device_of_their_mesh() -> None:
     """The dimensions that were parted are gone."""
-    mod = parse_module("""
-@I.ir_module
-class Module:
+    mod = parse_functions("""
     I.module_global_infos({"mesh": [R.device_mesh((2, 2), I.Range(0, 4))]})
 
     @R.function

@@ -6,16 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from algebra_cases import BACKWARD, BYTES, CASES, HALF, NAN, PARAMS, SQUARES, STACK, program
-from parsing import parse_functions
+from parsing import parse_functions, parse_module
 
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.ops.cost import function_cost
 from relaxjax.passes.simplification.algebra import LAWS
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 from relaxjax.passes.simplification.simplify_expr import SimplifyExpr
-from relaxjax.script import from_source
 
 
 def arrays() -> list[jnp.ndarray]:
@@ -136,8 +134,7 @@ def test_a_product_that_is_used_elsewhere_is_not_duplicated() -> None:
         "            r = R.add(R.sum(R.permute_dims(z)), R.sum(z))\n"
         "            R.output(r)\n        return r\n"
     )
-    module = from_source(source)
-    assert isinstance(module, IRModule)
+    module = parse_module(source)
     assert SimplifyExpr()(module).script().count("R.matmul") == 1
 
 
@@ -157,18 +154,16 @@ def test_a_product_that_is_used_elsewhere_is_not_computed_once_more(
         f"        with R.dataflow():\n            z = {product}\n            s = {value}\n"
         "            R.output(z, s)\n        return (z, s)\n"
     )
-    module = from_source(source)
-    assert isinstance(module, IRModule)
+    module = parse_module(source)
     assert SimplifyExpr()(module) is module
 
 
 def test_a_tensor_of_unknown_shape_keeps_its_operators() -> None:
-    module = from_source(
+    module = parse_module(
         "@I.ir_module\nclass Module:\n    @R.function\n"
         '    def main(x: R.Tensor(ndim=2, dtype="float32")):\n'
         "        y = R.subtract(x, x)\n        z = R.reshape(y, R.shape_of(x))\n        return z\n"
     )
-    assert isinstance(module, IRModule)
     assert SimplifyExpr()(module) is module
 
 

@@ -1,21 +1,19 @@
 """Values under their first names."""
 
 import pytest
+from parsing import parse_module
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
-from relaxjax.script import from_source
 
 
 def parse(body: str, params: str = 'x: R.Tensor((3,), "float32")') -> IRModule:
     lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
-    module = from_source(
+    return parse_module(
         f"@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n{lines}"
     )
-    assert isinstance(module, IRModule)
-    return module
 
 
 CASES = {

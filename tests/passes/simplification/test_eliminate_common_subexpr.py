@@ -2,7 +2,7 @@
 
 import chex
 import numpy as np
-from parsing import parse_functions
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Call, Expr
@@ -11,17 +11,14 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
-from relaxjax.script import from_source
 
 
 def parse(body: str) -> IRModule:
     lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
-    module = from_source(
+    return parse_module(
         "@I.ir_module\nclass Module:\n    @R.function(pure=False)\n"
         '    def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):\n' + lines
     )
-    assert isinstance(module, IRModule)
-    return module
 
 
 def test_a_value_computed_twice_is_shared() -> None:

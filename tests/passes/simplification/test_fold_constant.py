@@ -5,23 +5,21 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from parsing import parse_module
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.fold_constant import FoldConstant
-from relaxjax.script import from_source
 
 
 def parse(body: str) -> IRModule:
     lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
-    module = from_source(
+    return parse_module(
         "@I.ir_module\nclass Module:\n    @R.function\n"
         '    def main(x: R.Tensor((3,), "float32")):\n' + lines
     )
-    assert isinstance(module, IRModule)
-    return module
 
 
 CASES = {

@@ -3,6 +3,7 @@
 import chex
 import jax.numpy as jnp
 import numpy as np
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -12,21 +13,12 @@ from relaxjax.passes.infrastructure.context import PassContext
 from relaxjax.passes.infrastructure.hooks import pass_instrument
 from relaxjax.passes.infrastructure.info import PassInfo
 from relaxjax.passes.simplification.simplify_gradient import SimplifyGradient
-from relaxjax.script import from_source
 
 # What goes on until it finds nothing more.
 ENDS = ("FoldConstant", "SimplifyExpr")
 
 
-def parse(text: str) -> IRModule:
-    module = from_source(text)
-    assert isinstance(module, IRModule)
-    return module
-
-
-MSE = parse("""
-@I.ir_module
-class Module:
+MSE = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((4, 3), "float32"),
@@ -41,9 +33,7 @@ class Module:
         return loss
 """)
 
-SIMPLE = parse("""
-@I.ir_module
-class Module:
+SIMPLE = parse_functions("""
     @R.function
     def main_adjoint(
         x: R.Tensor((4, 3), "float32"),
@@ -111,7 +101,7 @@ def test_a_step_that_leaves_the_module_is_not_tried_on_it_again() -> None:
 
 def test_private_functions_stay_too() -> None:
     """Simplifying is not sweeping: what nobody calls yet may be called later."""
-    module = parse(
+    module = parse_module(
         "@I.ir_module\nclass Module:\n    @R.function(private=True)\n"
         '    def helper(x: R.Tensor((3,), "float32")):\n        y = R.exp(x)\n        return y\n'
     )

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Call, ExternFunc
@@ -26,17 +27,13 @@ MATRIX = 'R.Tensor((4, 4), "float32")'
 
 def module(params: list[str], lines: list[str], results: str) -> IRModule:
     body = "\n            ".join([*lines, f"R.output({results})"])
-    made = from_source(f"""
-@I.ir_module
-class Module:
+    return parse_functions(f"""
     @R.function
     def main({", ".join(params)}):
         with R.dataflow():
             {body}
         return {results}
 """)
-    assert isinstance(made, IRModule)
-    return made
 
 
 def arguments(mod: IRModule) -> list[Any]:

@@ -1,6 +1,7 @@
 """Joining a backbone and a loss."""
 
 import pytest
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.expr import DataflowVar, GlobalVar
 from relaxjax.ir.function import BindingBlock, Function
@@ -11,21 +12,13 @@ from relaxjax.passes.training.append_loss import AppendLoss
 from relaxjax.script import from_source
 
 
-def module(text: str) -> IRModule:
-    parsed = from_source(text)
-    assert isinstance(parsed, IRModule)
-    return parsed
-
-
 def function(text: str) -> Function:
     parsed = from_source(text)
     assert isinstance(parsed, Function)
     return parsed
 
 
-BACKBONE = module("""
-@I.ir_module
-class Module:
+BACKBONE = parse_functions("""
     @R.function
     def main(x: R.Tensor((2, 4), "float32"), y: R.Tensor((2, 4), "float32")):
         with R.dataflow():
@@ -47,9 +40,7 @@ def loss(predictions: R.Tensor((2, 4), "float32"), targets: R.Tensor((2, 4), "fl
 
 
 def test_the_loss_follows_the_backbone_in_one_block() -> None:
-    expected = module("""
-@I.ir_module
-class Module:
+    expected = parse_functions("""
     @R.function
     def main_loss(
         x: R.Tensor((2, 4), "float32"),
@@ -82,9 +73,7 @@ def test_a_loss_may_take_several_outputs() -> None:
 
 
 def test_symbolic_dimensions_of_the_loss_become_the_backbone_s() -> None:
-    backbone = module("""
-@I.ir_module
-class Module:
+    backbone = parse_functions("""
     @R.function
     def main(x: R.Tensor(("n", 4), "float32")):
         with R.dataflow():
@@ -107,7 +96,7 @@ def loss(
 
 
 def with_main(body: str) -> IRModule:
-    return module(
+    return parse_module(
         "@I.ir_module\nclass Module:\n    @R.function\n"
         f'    def main(x: R.Tensor((2, 4), "float32")):\n{body}'
     )

@@ -6,9 +6,9 @@ from typing import Any
 import chex
 import numpy as np
 import pytest
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
@@ -21,18 +21,8 @@ from relaxjax.passes.training.decompose_ops import (
     DecomposeOpsForTraining,
     MutateOpsForTraining,
 )
-from relaxjax.script import from_source
 
-
-def parse(text: str) -> IRModule:
-    module = from_source(text)
-    assert isinstance(module, IRModule)
-    return module
-
-
-LAYER_NORM = parse("""
-@I.ir_module
-class Module:
+LAYER_NORM = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((2, 3, 4), "float32"),
@@ -45,9 +35,7 @@ class Module:
         return y
 """)
 
-BATCH_NORM = parse("""
-@I.ir_module
-class Module:
+BATCH_NORM = parse_functions("""
     @R.function
     def main(
         x: R.Tensor((4, 3), "float32"),
@@ -115,7 +103,7 @@ def test_training_is_mutation_then_decomposition() -> None:
 
 
 def test_where_nothing_applies_the_module_is_returned_itself() -> None:
-    plain = parse(
+    plain = parse_module(
         "@I.ir_module\nclass Module:\n    @R.function\n"
         '    def main(x: R.Tensor((3,), "float32")):\n        y = R.exp(x)\n        return y\n'
     )
@@ -141,7 +129,7 @@ def own_operator() -> Iterator[str]:
 
 
 def test_a_user_s_operator_declares_its_own_training_form(own_operator: str) -> None:
-    module = parse(
+    module = parse_module(
         "@I.ir_module\nclass Module:\n    @R.function\n"
         '    def main(x: R.Tensor((3,), "float32")):\n'
         "        y = R.test_doubling(x)\n        return y\n"
@@ -153,7 +141,7 @@ def test_a_user_s_operator_declares_its_own_training_form(own_operator: str) -> 
 def test_an_unknown_function_is_an_error(make: Callable[[str], Pass]) -> None:
     with pytest.raises(ValueError, match=r"no function `mian`.*did you mean `main`"):
         make("mian")(LAYER_NORM)
-    external = parse(
+    external = parse_module(
         '@I.ir_module\nclass Module:\n    helper = R.ExternFunc("helper")\n'
         "    @R.function\n"
         '    def main(x: R.Tensor((3,), "float32")):\n        y = R.exp(x)\n        return y\n'

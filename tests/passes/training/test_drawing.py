@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
@@ -22,9 +23,7 @@ from relaxjax.script import from_source
 
 def module(body: str, xs: str = "(4, 16)") -> IRModule:
     """A function of a start `h` and of `xs`."""
-    parsed = from_source(f"""
-@I.ir_module
-class Module:
+    return parse_functions(f"""
     @R.function(private=True)
     def thin(x: R.Tensor((16,), "float32")):
         with R.dataflow():
@@ -38,8 +37,6 @@ class Module:
         cls = Module
 {body}
 """)
-    assert isinstance(parsed, IRModule)
-    return parsed
 
 
 STEP = """

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import optax
 import pytest
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.expr import Call
 from relaxjax.ir.module import IRModule
@@ -23,9 +23,7 @@ from relaxjax.passes import SetupTrainer
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 IMAGE, KERNEL, MOVED, MEANS = (2, 16, 6, 6), (16, 16, 3, 3), (3, 3, 16, 16), (2, 16)
 
-BACKBONE = parse_module("""
-@I.ir_module
-class Module:
+BACKBONE = parse_functions("""
     I.module_attrs({"param_num": 2, "state_num": 0})
 
     @R.function

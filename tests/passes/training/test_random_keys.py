@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
@@ -18,15 +18,7 @@ from relaxjax.passes import (
     MutateOpsForTraining,
     SetupTrainer,
 )
-from relaxjax.script import from_source
 from relaxjax.training import Trainer
-
-
-def parse(text: str) -> IRModule:
-    module = from_source(text)
-    assert isinstance(module, IRModule)
-    return module
-
 
 TEXT = """
 @I.ir_module
@@ -69,14 +61,12 @@ class Module:
         return out
 """
 PRIVATE = "@R.function(private=True)\n    def both"
-CALLS = parse(TEXT.replace(PRIVATE, "@R.function\n    def both"))
+CALLS = parse_module(TEXT.replace(PRIVATE, "@R.function\n    def both"))
 
 
 def test_who_calls_a_function_that_draws_hands_on_a_key() -> None:
     """Only public functions return a new one."""
-    expected = parse("""
-@I.ir_module
-class Module:
+    expected = parse_functions("""
     I.module_attrs({"param_num": 1, "state_num": 0})
 
     @R.function(private=True)
@@ -143,9 +133,7 @@ def test_one_function_alone_takes_those_that_call_it_along() -> None:
 
 
 def test_a_function_that_calls_itself_may_draw() -> None:
-    recursive = parse("""
-@I.ir_module
-class Module:
+    recursive = parse_functions("""
     @R.function
     def main(x: R.Tensor((4,), "float32"), more: R.Tensor((), "bool")) -> R.Tensor((4,), "float32"):
         cls = Module
@@ -167,7 +155,7 @@ class Module:
 
 def test_what_a_backbone_calls_is_in_its_training_form_in_training_alone() -> None:
     values = TensorType((4,), "float32")
-    mod = SetupTrainer(MSELoss("sum"), SGD(0.0), [values, values])(parse(TEXT))
+    mod = SetupTrainer(MSELoss("sum"), SGD(0.0), [values, values])(parse_module(TEXT))
     well_formed(mod)
     assert {"thinned", "both", "thinned_training", "both_training"} < set(mod)
     trainer = Trainer(mod, VirtualMachine(build(mod)))
@@ -191,9 +179,7 @@ def test_a_function_with_a_derivative_of_its_own_is_given_no_key(drawing: str) -
     """Nor is the derivative: they take the same."""
     given = "R.nn.dropout(x, rate=0.5)[0]"
     results = {"both": "x", "both_gradient": "R.multiply(g, x)"}
-    module = parse(f"""
-@I.ir_module
-class Module:
+    module = parse_functions(f"""
     @R.function
     def main(x: R.Tensor((4,), "float32")):
         cls = Module
@@ -221,9 +207,7 @@ class Module:
 
 
 def test_a_function_that_is_a_value_is_given_no_key() -> None:
-    mod = parse("""
-@I.ir_module
-class Module:
+    mod = parse_functions("""
     @R.function
     def main(x: R.Tensor((4,), "float32")):
         @R.function

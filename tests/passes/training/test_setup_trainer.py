@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from parsing import parse_functions, parse_module
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
@@ -26,18 +27,10 @@ from relaxjax.passes.training.setup_trainer import SetupTrainer
 from relaxjax.script import from_source
 
 
-def parse(text: str) -> IRModule:
-    module = from_source(text)
-    assert isinstance(module, IRModule)
-    return module
-
-
 def backbone(
     attrs: str = '{"param_num": 2, "state_num": 0}', batch: str = "4", result: str = "out"
 ) -> IRModule:
-    return parse(f"""
-@I.ir_module
-class Module:
+    return parse_functions(f"""
     I.module_attrs({attrs})
     @R.function
     def backbone(
@@ -114,7 +107,7 @@ def test_the_batch_may_be_symbolic() -> None:
 def test_legalizing_is_the_last_step_and_simplifies_the_adjoint_before() -> None:
     """The batch of weight gradients that a stack of inputs gives is never computed."""
     loss_args = [TensorType((2, 4, 5), "float32")] * 2
-    mod = parse(str(backbone().script()).replace("(4, ", "(2, 4, "))
+    mod = parse_module(str(backbone().script()).replace("(4, ", "(2, 4, "))
     plain = SetupTrainer(MSELoss(), SGD(0.1), loss_args, legalize=False)(mod)
     legal = SetupTrainer(MSELoss(), SGD(0.1), loss_args)(mod)
     adjoint = "backbone_loss_adjoint"
@@ -127,9 +120,7 @@ def test_legalizing_is_the_last_step_and_simplifies_the_adjoint_before() -> None
 
 def test_states_are_threaded_through() -> None:
     """Running averages are returned after the loss, in training form in one function only."""
-    mod = parse("""
-@I.ir_module
-class Module:
+    mod = parse_functions("""
     I.module_attrs({"param_num": 2, "state_num": 2})
     @R.function
     def backbone(
@@ -206,9 +197,7 @@ def test_a_faulty_module_is_refused_at_the_door() -> None:
 
 def test_checkpoint_marks_hold_in_the_adjoint() -> None:
     """What they ask to be computed again waits for an adjoint, so that nothing merges it."""
-    marked = parse("""
-@I.ir_module
-class Module:
+    marked = parse_functions("""
     I.module_attrs({"param_num": 2, "state_num": 0})
     @R.function
     def backbone(

@@ -1,10 +1,10 @@
 """Which layers SetupTrainer rolls by itself: as many, of as many operations, as were measured."""
 
 import pytest
+from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.training.stack_layers import with_stacked_layers
-from relaxjax.script import from_source
 
 
 def layers(count: int, operations: int) -> IRModule:
@@ -17,17 +17,13 @@ def layers(count: int, operations: int) -> IRModule:
         last = f"a{i}_{operations}"
     params = ", ".join([f"h: {matrix}", *(f"w{i}: {matrix}" for i in range(count))])
     body = "\n            ".join([*lines, f"out = R.negative({last})", "R.output(out)"])
-    module = from_source(f"""
-@I.ir_module
-class Module:
+    return parse_functions(f"""
     @R.function
     def main({params}):
         with R.dataflow():
             {body}
         return out
 """)
-    assert isinstance(module, IRModule)
-    return module
 
 
 @pytest.mark.parametrize(
