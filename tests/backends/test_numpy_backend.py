@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from operator_evaluation import call_of, lowered
 from operator_sample_table import SAMPLES
-from parsing import parse_function, parse_functions
+from parsing import parse_flow, parse_function
 
 from relaxjax.backends import compile_numpy, evaluate_numpy, numpy_supports
 from relaxjax.backends.numpy_operators import NUMPY
@@ -122,15 +122,7 @@ def test_each_value_can_be_looked_at() -> None:
 
 
 def test_a_partitioned_program_reports_its_values_while_it_runs() -> None:
-    mod = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
-            with R.dataflow():
-                a = R.log(x)
-                b = R.square(a)
-                R.output(b)
-            return b
-        """)
+    mod = parse_flow("a = R.log(x)\nb = R.square(a)\nreturn b", x=(2,))
     infinite: list[str] = []
 
     def look(var: Var, value: np.ndarray) -> None:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from applying import QUICK
-from parsing import parse_function, parse_functions
+from parsing import parse_flow, parse_function, parse_functions
 
 from relaxjax.backends import compile_pallas, pallas_supports
 from relaxjax.ir.builder import BlockBuilder
@@ -208,15 +208,11 @@ def test_which_products_are_taken(x: str, w: str, b: str, expected: str | None) 
 
 
 def test_an_inner_value_that_others_need_stays_out_of_the_kernel() -> None:
-    mod = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
-            with R.dataflow():
-                product = R.matmul(x, w)
-                out = R.nn.relu(product)
-                R.output(product, out)
-            return (product, out)
-        """)
+    mod = parse_flow(
+        "product = R.matmul(x, w)\nout = R.nn.relu(product)\nreturn (product, out)",
+        x=(2, 3),
+        w=(3, 4),
+    )
     fused = FuseOpsByPattern(get_patterns_with_prefix("pallas"))(mod)
     names = [f.attrs.get("Composite") for f in fused.relax_functions().values()]
     assert sorted(filter(None, names)) == ["pallas.matmul"]

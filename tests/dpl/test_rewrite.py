@@ -6,7 +6,7 @@ import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_function, parse_functions
+from parsing import parse_function, parse_functions, parse_main
 
 import relaxjax.dpl.rewrite
 from relaxjax.dpl import (
@@ -510,13 +510,7 @@ Square = parse_functions("""
     """)
 
 
-Use = parse_functions("""
-    @R.function
-    def main(a: R.Tensor((3,), "float32"), b: R.Tensor((2, 3), "float32")):
-        c = R.add(a, b)
-        d = R.multiply(c, c)
-        return R.add(d, d)
-    """)
+Use = parse_main("c = R.add(a, b)\nd = R.multiply(c, c)\nreturn R.add(d, d)", a=(3,), b=(2, 3))
 
 
 def test_a_rule_written_as_a_module() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_main
 
 import relaxjax.tvm
 from relaxjax.ir.function import BindingBlock, DataflowBlock, VarBinding
@@ -16,13 +16,7 @@ relax: Any = tvm.relax
 R: Any = tvm.script.relax
 TYPE = relax.TensorType((2, 3), "float32")
 X = relax.Var("x", TYPE)
-MODULE = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
-    y = R.add(x, x)
-    z = R.exp(y)
-    return z
-""")
+MODULE = parse_main("y = R.add(x, x)\nz = R.exp(y)\nreturn z", x=(2, 3))
 
 
 # Builders
@@ -171,13 +165,9 @@ def test_states_of_optimizers_are_arrays_of_tvm() -> None:
 
 
 def test_shapes_are_arguments_of_a_run() -> None:
-    mod = parse_functions("""
-@R.function
-def main(s: R.Shape(["n"])) -> R.Tensor(("n",), "float32"):
-    n = T.int64()
-    made = R.zeros(R.shape([n]), "float32")
-    return made
-""")
+    mod = parse_main(
+        'n = T.int64()\nmade = R.zeros(R.shape([n]), "float32")\nreturn made', s='R.Shape(["n"])'
+    )
     vm = relax.VirtualMachine(relax.build(mod), tvm.cpu())
     shape = Shape([3])
     assert vm["main"](shape).numpy().tolist() == [0, 0, 0]

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from parsing import parse_function
+from parsing import parse_flow, parse_function
 
 from relaxjax import tvm
 from relaxjax.ir.check import well_formed
@@ -82,16 +82,7 @@ def test_what_changes_nothing_gives_the_very_function() -> None:
     assert PyExprMutator().visit_expr(PROGRAM) is PROGRAM
 
 
-CHAIN = parse_function("""
-@R.function
-def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-    with R.dataflow():
-        a = R.exp(x)
-        b = R.sin(a)
-        c = R.cos(b)
-        R.output(c)
-    return c
-""")
+CHAIN = parse_flow("a = R.exp(x)\nb = R.sin(a)\nc = R.cos(b)\nreturn c", x=(3,))["main"]
 
 
 @mutator
@@ -117,19 +108,8 @@ class Longer(relax.PyExprMutator):
 def test_types_follow_and_variables_are_replaced() -> None:
     changed = Longer().visit_expr(CHAIN)
     well_formed(changed)
-    assert_structural_equal(
-        changed,
-        parse_function("""
-@R.function
-def main(x: R.Tensor((3,), "float32")) -> R.Tensor((6,), "float32"):
-    with R.dataflow():
-        a = R.concat((x, x))
-        first = R.tan(a)
-        c = R.cos(first)
-        R.output(c)
-    return c
-"""),
-    )
+    after = parse_flow("a = R.concat((x, x))\nfirst = R.tan(a)\nc = R.cos(first)\nreturn c", x=(3,))
+    assert_structural_equal(changed, after["main"])
 
 
 def test_modules_are_changed_through_the_builder() -> None:

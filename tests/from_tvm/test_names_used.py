@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 import relaxjax.tvm
 from relaxjax.dpl import DFPattern, is_op, wildcard
@@ -16,12 +16,7 @@ from relaxjax.ir.structural import assert_structural_equal
 tvm: Any = relaxjax.tvm  # whose names are those of the table
 relax: Any = tvm.relax
 R: Any = tvm.script.relax
-MODULE = parse_functions("""
-@R.function
-def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
-    y = R.add(x, x)
-    return y
-""")
+MODULE = parse_main("y = R.add(x, x)\nreturn y", x=(2,))
 
 
 class Counting(tvm.ir.instrument.PassInstrument):  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from parsing import parse_function
+from parsing import parse_function, parse_main
 
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
@@ -42,24 +42,12 @@ def becomes(laws: list[Law], before: str, after: str) -> Function:
 
 
 def test_without_a_change_it_is_the_very_function() -> None:
-    function = parse_function("""
-        @R.function
-        def main(x: R.Tensor((2,), "float32")):
-            y = R.negative(x)
-            z = y
-            return z
-    """)
+    function = parse_main("y = R.negative(x)\nz = y\nreturn z", x=(2,))["main"]
     assert fixed_point(function, Laws([negated_twice])) is function
 
 
 def test_rewrites_are_told_where_they_are_asked_for() -> None:
-    function = parse_function("""
-        @R.function
-        def main(x: R.Tensor((2,), "float32")):
-            y = R.negative(x)
-            z = R.negative(y)
-            return z
-    """)
+    function = parse_main("y = R.negative(x)\nz = R.negative(y)\nreturn z", x=(2,))["main"]
     told: list[Rewrite] = []
     token = REWRITES.set(told)
     fixed_point(function, Laws([negated_twice]))
@@ -305,14 +293,9 @@ def test_last_bindings_come_first_and_only_what_asked_is_tried_again() -> None:
 
 
 def test_a_variable_that_is_gone_is_not_written() -> None:
-    function = parse_function("""
-        @R.function
-        def main(x: R.Tensor((2,), "float32")):
-            a = R.negative(x)
-            b = R.negative(a)
-            c = R.sin(x)
-            return (c, b)
-    """)
+    function = parse_main(
+        "a = R.negative(x)\nb = R.negative(a)\nc = R.sin(x)\nreturn (c, b)", x=(2,)
+    )["main"]
     gone = next(var for var in all_vars(function) if var.name == "b")
 
     @law("relax.sin")

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 from relaxjax.ir.expr import ExternFunc
 from relaxjax.lowering import (
@@ -214,13 +214,7 @@ def test_only_parameters_can_be_donated() -> None:
 
 
 def test_shapes_that_depend_on_values() -> None:
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "float32")):
-    i = R.nonzero(x)
-    u = R.unique(i)
-    return u
-""")
+    module = parse_main("i = R.nonzero(x)\nu = R.unique(i)\nreturn u", x=(2, 3))
     x = np.array([[1, 0, 0], [0, 0, 1]], "float32")
     assert np.asarray(build(module)["main"](x)).tolist() == [0, 1, 2]
 

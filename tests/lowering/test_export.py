@@ -11,7 +11,7 @@ import pytest
 from jax import export as jax_export
 from jax.extend import mlir
 from jax.interpreters.mlir import make_ir_context
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions, parse_main
 from written_programs import same_bits
 
 from relaxjax.lowering import LoweringError, build, export, exported_function, to_mlir
@@ -106,14 +106,7 @@ def test_an_order_that_is_none_or_takes_very_long_is_refused(tmp_path: Path, ord
     assert not (tmp_path / "main").exists()
 
 
-POINTWISE = parse_functions("""
-@R.function
-def main(x: R.Tensor(("n", 2, 5, 5), "float32"), w: R.Tensor((3, 2, 1, 1), "float32")):
-    with R.dataflow():
-        y = R.nn.conv2d(x, w)
-        R.output(y)
-    return y
-""")
+POINTWISE = parse_flow("y = R.nn.conv2d(x, w)\nreturn y", x=("n", 2, 5, 5), w=(3, 2, 1, 1))
 
 
 def test_an_artifact_holds_the_form_of_each_platform() -> None:
@@ -167,12 +160,7 @@ def test_parameters_must_be_tensors(params: str, body: str, message: str) -> Non
 
 
 def test_what_is_no_compiled_program_is_refused() -> None:
-    mod = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((2,), "float32")) -> R.Shape([2]):
-        y = R.shape_of(x)
-        return y
-    """)
+    mod = parse_main("y = R.shape_of(x)\nreturn y", x=(2,))
     match = r"`main` cannot be exported, because it is not one compiled program: .*: R.Shape\(\[2\]"
     with pytest.raises(LoweringError, match=match):
         exported_function(mod, "main")
@@ -227,12 +215,7 @@ def test_functions_from_outside_are_refused(tmp_path: Path) -> None:
 
 
 def test_stablehlo_of_static_shapes() -> None:
-    mod = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")) -> R.Tensor((2, 4), "float32"):
-        y = R.matmul(x, w)
-        return y
-    """)  # noqa: E501
+    mod = parse_main("y = R.matmul(x, w)\nreturn y", x=(2, 3), w=(3, 4))
     text = to_mlir(mod)
     assert text.startswith("module @jit_main")
     assert "loc(" not in text

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Call, ExternFunc, Var
@@ -467,12 +467,9 @@ def test_compiled_programs_name_the_lines_they_come_from() -> None:
 
 
 def test_errors_name_the_line_of_the_user() -> None:
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor(dtype="float32"), y: R.Tensor(dtype="float32")):
-    z = R.matmul(x, y)
-    return z
-""")
+    module = parse_main(
+        "z = R.matmul(x, y)\nreturn z", x='R.Tensor(dtype="float32")', y='R.Tensor(dtype="float32")'
+    )
     with pytest.raises(TypeError) as caught:
         to_jax(module, "main")(X, X)
     assert "z = R.matmul(x, y)" in "".join(caught.value.__notes__)
@@ -480,13 +477,10 @@ def main(x: R.Tensor(dtype="float32"), y: R.Tensor(dtype="float32")):
 
 def test_32_bit_programs_do_not_depend_on_the_setting_of_jax() -> None:
     """With 64-bit dtypes on, JAX would sum and count in int64."""
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "int32")):
-    s = R.sum(x, axis=0)
-    m = R.mean(R.astype(x, "float32"))
-    return (s, m)
-""")
+    module = parse_main(
+        's = R.sum(x, axis=0)\nm = R.mean(R.astype(x, "float32"))\nreturn (s, m)',
+        x='R.Tensor((2, 3), "int32")',
+    )
     x = X.astype("int32")
     expected = to_jax(module, "main")(x)
     with jax.enable_x64(True):

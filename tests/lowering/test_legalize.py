@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.core import Tracer
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.module import IRModule
@@ -76,13 +76,7 @@ def test_variables_keep_their_identity_and_their_lines() -> None:
 
 
 def test_new_variables_have_names_of_their_own() -> None:
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "float32")):
-    y_exp = R.nn.softmax(x)
-    y = R.nn.softmax(y_exp)
-    return y
-""")
+    module = parse_main("y_exp = R.nn.softmax(x)\ny = R.nn.softmax(y_exp)\nreturn y", x=(2, 3))
     names = [b.var.name for b in legalize(module)["main"].body.bindings()]
     assert len(set(names)) == len(names)
     assert {"y_exp", "y_exp_exp", "y_exp1", "y_sub", "y"} <= set(names)
@@ -210,13 +204,7 @@ def shape(x: R.Tensor((2, 3), "float32")):
 
 def test_what_depends_on_sizes_stays_until_they_are_known() -> None:
     """Whether `n` and `m` broadcast cannot be told before a call."""
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32")):
-    s = R.add(x, y)
-    t = R.exp(x)
-    return (s, t)
-""")
+    module = parse_main("s = R.add(x, y)\nt = R.exp(x)\nreturn (s, t)", x=("n",), y=("m",))
     legal = legalize(module)
     assert _operators(legal) == {"relax.add", "lax.exp"}
     row = X[0]
@@ -330,13 +318,7 @@ def second(x: R.Tensor((7, 3), "float32")):
 
 
 def test_64_bit_dtypes_stay_what_they_are() -> None:
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "float32")):
-    i = R.argmax(x, axis=1)
-    j = R.astype(i, "float64")
-    return j
-""")
+    module = parse_main('i = R.argmax(x, axis=1)\nj = R.astype(i, "float64")\nreturn j', x=(2, 3))
     legal = legalize(module)
     last = list(legal["main"].body.bindings())[-1]
     assert last.value.ty == TensorType((2,), "float64")
@@ -347,12 +329,9 @@ def main(x: R.Tensor((2, 3), "float32")):
 
 def test_products_are_as_exact_as_jax_is_set() -> None:
     """However they were legalised before."""
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((1, 2, 4, 4), "float32"), w: R.Tensor((2, 2, 3, 3), "float32")):
-    y = R.matmul(x, x)
-    return R.nn.conv2d(y, w)
-""")
+    module = parse_main(
+        "y = R.matmul(x, x)\nreturn R.nn.conv2d(y, w)", x=(1, 2, 4, 4), w=(2, 2, 3, 3)
+    )
 
     def count() -> int:
         return str(legalize(module).script()).count("HIGHEST")
@@ -364,13 +343,7 @@ def main(x: R.Tensor((1, 2, 4, 4), "float32"), w: R.Tensor((2, 2, 3, 3), "float3
 
 
 def test_a_result_that_is_an_argument() -> None:
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "float32")):
-    y = R.astype(x, "float32")
-    z = R.exp(y)
-    return z
-""")
+    module = parse_main('y = R.astype(x, "float32")\nz = R.exp(y)\nreturn z', x=(2, 3))
     first = next(iter(legalize(module)["main"].body.bindings()))
     assert isinstance(first.value, Var)
 

@@ -1,7 +1,7 @@
 """Elementwise operators that are one primitive are traced once for all shapes."""
 
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow
 
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering.tracing import _traced
@@ -12,16 +12,8 @@ SHAPES = [(2,), (3,), (2, 5), (4, 1, 2), (0, 3)]
 
 def computing(text: str, shape: tuple[int, ...], dtype: str = "float32") -> IRModule:
     """A function of `x` and `y`, of a shape, and of a scalar `s`."""
-    return parse_functions(f"""
-    @R.function
-    def main(
-        x: R.Tensor({shape}, "{dtype}"), y: R.Tensor({shape}, "{dtype}"), s: R.Tensor((), "{dtype}")
-    ):
-        with R.dataflow():
-            z = {text}
-            R.output(z)
-        return z
-""")
+    tensor = f'R.Tensor({shape}, "{dtype}")'
+    return parse_flow(f"z = {text}", x=tensor, y=tensor, s=f'R.Tensor((), "{dtype}")')
 
 
 @pytest.mark.parametrize(

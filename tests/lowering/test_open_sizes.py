@@ -6,7 +6,7 @@ import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine, build, to_jax
@@ -19,14 +19,7 @@ IMAGES, GRID = np.ones((2, 3, 4, 5), "float32"), np.zeros((2, 4, 2, 3), "float32
 
 
 def program(value: str, x: str, y: str) -> IRModule:
-    return parse_functions(f"""
-        @R.function
-        def main(x: {x}, y: {y}):
-            with R.dataflow():
-                loss = {value}
-                R.output(loss)
-            return loss
-    """)
+    return parse_flow(f"loss = {value}", x=x, y=y)
 
 
 TARGETS = r"`targets` must have shape \(4\) beside `predictions` of shape \(4, 3\), .* found \(1\)"

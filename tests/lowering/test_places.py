@@ -3,7 +3,7 @@
 import re
 
 import numpy as np
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -65,15 +65,7 @@ def test_a_legalised_program_names_the_bindings_that_it_prints() -> None:
 
 
 def test_the_backward_program_names_adjoints() -> None:
-    mod = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 4), "float32"), w: R.Tensor((4, 3), "float32")):
-    with R.dataflow():
-        y = R.matmul(x, w)
-        loss = R.sum(y)
-        R.output(loss)
-    return loss
-""")
+    mod = parse_flow("y = R.matmul(x, w)\nloss = R.sum(y)\nreturn loss", x=(2, 4), w=(4, 3))
     found = places(Gradient("main")(mod), "main_adjoint", legalized=False)
     assert any(re.search(r"main_adjoint\.w_adjoint\w*/relax\.matmul/", place) for place in found)
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -19,14 +19,7 @@ BOTH = "R.matmul(R.permute_dims(a), R.permute_dims(b, [1, 0]))"
 
 
 def product(value: str, a: str = '(5, "m")', b: str = "(4, 5)") -> IRModule:
-    return parse_functions(f"""
-    @R.function
-    def main(a: R.Tensor({a}, "float32"), b: R.Tensor({b}, "float32")):
-        with R.dataflow():
-            y = {value}
-            R.output(y)
-        return y
-    """)
+    return parse_flow(f"y = {value}", a=f'R.Tensor({a}, "float32")', b=f'R.Tensor({b}, "float32")')
 
 
 def test_one_transpose_is_written_out() -> None:
@@ -72,15 +65,11 @@ def test_others_stay_products_of_what_they_were(
 
 
 def test_a_transpose_with_another_use_stays() -> None:
-    mod = parse_functions("""
-    @R.function
-    def main(a: R.Tensor((5, 3), "float32"), b: R.Tensor((4, 5), "float32")):
-        with R.dataflow():
-            x = R.permute_dims(a)
-            y = R.matmul(x, R.permute_dims(b))
-            R.output(x, y)
-        return (x, y)
-    """)
+    mod = parse_flow(
+        "x = R.permute_dims(a)\ny = R.matmul(x, R.permute_dims(b))\nreturn (x, y)",
+        a=(5, 3),
+        b=(4, 5),
+    )
     legal = LegalizeOps("cpu")(mod)
     assert legal.script().count("L.transpose") == 2
     chex.assert_trees_all_close(to_jax(legal, "main")(A, B), (A.T, A.T @ B.T), rtol=1e-5)

@@ -1,7 +1,7 @@
 """Programs whose values are on several devices, run on several devices of the CPU."""
 
 import jax
-from parsing import parse_functions
+from parsing import parse_main
 from several_devices import printed_lines
 
 from relaxjax.lowering import build
@@ -78,15 +78,10 @@ def test_regions_on_several_devices() -> None:
 
 
 def test_devices_that_the_machine_does_not_have_are_left_out() -> None:
-    mod = parse_functions("""
-        @R.function
-        def main(
-            p: R.Tuple(R.Tensor((2,), "float32", "llvm:77"), R.Tensor((2,), "float32", "llvm"))
-        ):
-            a = R.to_vdevice(p[0], "tpu:3")
-            b = R.exp(a)
-            return b
-        """)
+    mod = parse_main(
+        'a = R.to_vdevice(p[0], "tpu:3")\nb = R.exp(a)\nreturn b',
+        p='R.Tuple(R.Tensor((2,), "float32", "llvm:77"), R.Tensor((2,), "float32", "llvm"))',
+    )
     assert devices_of(mod, "main") == {"llvm:0:global": jax.devices("cpu")[0]}
     assert build(mod)["main"].compiles
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from full import how_many
 from hypothesis import given, settings
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 from strategies import modules
 from written_programs import check, same_bits, text_of, unused_names, written
 
@@ -269,12 +269,7 @@ def test_a_function_that_gives_a_function_runs_without_jit() -> None:
 
 
 def test_a_function_without_parameters() -> None:
-    mod = parse_functions("""
-    @R.function
-    def main() -> R.Tensor((2,), "float32"):
-        x = R.const([1, 2], "float32")
-        return x
-    """)
+    mod = parse_main('x = R.const([1, 2], "float32")\nreturn x')
     assert (
         text_of(mod)
         == """\

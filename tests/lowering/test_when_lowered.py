@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from parsing import parse_functions
+from parsing import parse_main
 
 import relaxjax
 from relaxjax.ir.module import IRModule
@@ -31,12 +31,9 @@ from relaxjax.passes import LegalizeOps, Rematerialize
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 DATA = np.random.default_rng(0).normal(size=(2, 4, 8, 8)).astype("float32")
 KERNEL = np.random.default_rng(1).normal(size=(4, 1, 3, 3)).astype("float32")
-LAYER = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((2, 4, 8, 8), "float32"), w: R.Tensor((4, 1, 3, 3), "float32")):
-        y = R.nn.conv2d(x, w, padding=1, groups=4)
-        return y
-""")
+LAYER = parse_main(
+    "y = R.nn.conv2d(x, w, padding=1, groups=4)\nreturn y", x=(2, 4, 8, 8), w=(4, 1, 3, 3)
+)
 BOTH = re.escape("the program is made for cuda, but it is to run on cpu: run it on cuda.")
 
 

@@ -5,7 +5,7 @@ import inspect
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 from written_programs import check, text_of, unused_names, written
 
 from relaxjax.ir.builder import make_function
@@ -118,13 +118,10 @@ def test_casts_read_symbols_and_check_the_rest() -> None:
 
 
 def test_declared_types_are_checked_where_the_value_s_own_does_not_prove_them() -> None:
-    mod = parse_functions("""
-    @R.function
-    def main(x: R.Tensor("float32", ndim=2)):
-        y: R.Tensor((2, 3), "float32") = x
-        z: R.Tensor((2, 3), "float32") = R.exp(y)
-        return z
-    """)
+    mod = parse_main(
+        'y: R.Tensor((2, 3), "float32") = x\nz: R.Tensor((2, 3), "float32") = R.exp(y)\nreturn z',
+        x='R.Tensor("float32", ndim=2)',
+    )
     assert text_of(mod).count("expect(") == 2
     check(mod, X[:2, :3])
     with pytest.raises(TypeError, match=r"the shape of `y` must be \(2, 3\), found \(1, 3\)"):

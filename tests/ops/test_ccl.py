@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_functions, parse_main, parse_module
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
@@ -183,12 +183,7 @@ def test_what_is_made_the_same_by_telling(call: str, outs: str) -> None:
 
 
 def test_telling_outside_of_a_view_is_refused() -> None:
-    mod = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((2,), "float32")):
-        y = R.ccl.allreduce(x)
-        return y
-""")
+    mod = parse_main("y = R.ccl.allreduce(x)\nreturn y", x=(2,))
     with pytest.raises(OpError, match="only inside a function that each of them runs: call the"):
         build(mod)["main"](np.ones(2, "float32"))
 

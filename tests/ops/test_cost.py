@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 from operator_evaluation import SYMBOLS, call_of
 from operator_sample_table import SAMPLES
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.builder import make_function
@@ -279,13 +279,7 @@ def test_what_calls_itself_or_goes_outside_has_no_known_cost() -> None:
 
 
 def test_a_legalised_program_has_the_flops_of_its_operators() -> None:
-    mod = parse_functions("""
-@R.function
-def main(x: R.Tensor((8, 4), "float32"), w: R.Tensor((4, 6), "float32")):
-    y = R.matmul(x, w)
-    z = R.nn.relu(y)
-    return z
-""")
+    mod = parse_main("y = R.matmul(x, w)\nz = R.nn.relu(y)\nreturn z", x=(8, 4), w=(4, 6))
     before, after = _cost(mod, "main"), _cost(LegalizeOps()(mod), "main")
     assert before is not None
     assert after is not None

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from applying import applied
+from parsing import parse_flow
 
 from relaxjax.lowering import to_jax
 from relaxjax.passes import DecomposeOpsForInference, Gradient
-from relaxjax.script import from_source
 
 _EPSILON = {"float16": 2**-10, "bfloat16": 2**-7}
 NORM_ARGS = ((20, 8), (8,), (8,))
@@ -44,16 +44,7 @@ def _module(value: str, shapes: tuple[tuple[int, ...], ...], dtype: str) -> Any:
     params = ", ".join(
         f'{name}: R.Tensor({shape}, "{dtype}")' for name, shape in zip("xgb", shapes, strict=False)
     )
-    return from_source(f"""
-@I.ir_module
-class Module:
-    @R.function
-    def main({params}):
-        with R.dataflow():
-            y = {value.replace("SCALE", f'R.const(600.0, "{dtype}")')}
-            R.output(y)
-        return y
-""")
+    return parse_flow("y = " + value.replace("SCALE", f'R.const(600.0, "{dtype}")'), params)
 
 
 def _args(shapes: tuple[tuple[int, ...], ...], dtype: str) -> list[Any]:

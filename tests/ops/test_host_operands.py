@@ -3,7 +3,7 @@
 import chex
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_main
 
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.passes import Gradient
@@ -11,17 +11,6 @@ from relaxjax.script.errors import ScriptError
 
 X = 'x: R.Tensor((3,), "float32")'
 XS = np.array([1.0, -2.0, 3.0], "float32")
-
-
-def _text(params: str, value: str) -> str:
-    return f"""
-@I.ir_module
-class Module:
-    @R.function
-    def main({params}):
-        y = {value}
-        return y
-"""
 
 
 @pytest.mark.parametrize(
@@ -39,8 +28,8 @@ class Module:
 def test_a_scalar_of_the_host_is_an_operand(
     params: str, value: str, given: tuple[object, ...], wanted: object
 ) -> None:
-    declared = "n = T.int64()\n        " if '"n"' in params else ""
-    mod = parse_module(_text(params, value).replace("y =", f"{declared}y ="))
+    declared = "n = T.int64()\n" if '"n"' in params else ""
+    mod = parse_main(f"{declared}y = {value}\nreturn y", params)
     args = [np.array(one) if isinstance(one, list) else one for one in given]
     found = VirtualMachine(build(mod))["main"](*args)
     np.testing.assert_array_equal(np.asarray(found), wanted)
@@ -48,11 +37,11 @@ def test_a_scalar_of_the_host_is_an_operand(
 
 def test_its_dtype_is_that_of_the_tensor() -> None:
     with pytest.raises(ScriptError, match="`x1` is float32 and `x2` is int64"):
-        parse_module(_text(X, "R.add(x, R.prim_value(2))"))
+        parse_main("y = R.add(x, R.prim_value(2))\nreturn y", X)
 
 
 def test_the_gradient_is_that_of_the_tensor() -> None:
-    mod = parse_module(_text(f'{X}, v: R.Prim("float32")', "R.sum(R.power(x, v))"))
+    mod = parse_main("y = R.sum(R.power(x, v))\nreturn y", x=(3,), v='R.Prim("float32")')
     adjoint = Gradient("main", require_grads=[mod["main"].params[0]])(mod)
     _, (gradient,) = VirtualMachine(build(adjoint))["main_adjoint"](XS, 2.0)
     chex.assert_trees_all_close(np.asarray(gradient), 2 * XS)
@@ -86,15 +75,12 @@ REFUSED = {
 def test_what_it_cannot_be(name: str) -> None:
     params, value, message = REFUSED[name]
     with pytest.raises(ScriptError, match=message):
-        parse_module(_text(params, value))
+        parse_main(f"y = {value}\nreturn y", params)
 
 
 def test_a_shape_brings_the_sizes_that_a_scalar_cannot() -> None:
     """As the refusals say."""
-    mod = parse_module(
-        _text('s: R.Shape(["n"])', "R.arange(0, n + 1, 1, dtype='int64')").replace(
-            "y =", "n = T.int64()\n        y ="
-        )
-    )
+    body = "n = T.int64()\ny = R.arange(0, n + 1, 1, dtype='int64')\nreturn y"
+    mod = parse_main(body, s='R.Shape(["n"])')
     found = VirtualMachine(build(mod))["main"]((3,))
     np.testing.assert_array_equal(np.asarray(found), np.arange(4))

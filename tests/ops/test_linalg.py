@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_flow
 
 import relaxjax
-from relaxjax import Function, IRModule, from_source, to_jax
+from relaxjax import IRModule, to_jax
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var
 from relaxjax.ir.op import get_op
@@ -24,12 +25,6 @@ def t(*shape: Any, dtype: str = "float32") -> Var:
 
 def call(name: str, *args: Any, **attrs: Any) -> Any:
     return get_op(f"relax.linalg.{name}")(*args, **attrs)
-
-
-def program(text: str) -> IRModule:
-    found = from_source(text)
-    assert isinstance(found, Function)
-    return IRModule.from_expr(found)
 
 
 n, m = SymbolicVar("n"), SymbolicVar("m")
@@ -66,34 +61,20 @@ def test_sizes_may_be_symbols() -> None:
 
 
 def test_q_and_r_of_a_matrix_with_more_columns_have_no_gradient() -> None:
-    text = """
-@R.function
-def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((), "float32"):
-    with R.dataflow():
-        q = R.linalg.qr(x)[0]
-        s = R.sum(q)
-        R.output(s)
-    return s
-"""
-    module = program(text)
+    module = parse_flow("q = R.linalg.qr(x)[0]\ns = R.sum(q)", x=(2, 3))
     with pytest.raises(ValueError, match="no gradient where `x` may have more columns than rows"):
         Gradient("main")(module)
 
 
 def test_the_gradient_of_a_log_likelihood_is_that_of_jax() -> None:
     """Of a normal distribution, by a factor of its covariance."""
-    text = """
-@R.function
-def main(c: R.Tensor((4, 4), "float32"), x: R.Tensor((4, 2), "float32")) -> R.Tensor((), "float32"):
-    with R.dataflow():
+    body = """
         factor = R.linalg.cholesky(c)
         white = R.linalg.triangular_solve(factor, x)
         length = R.linalg.norm(white)
         sizes = R.linalg.slogdet(c)
         s = length * length + sizes[1]
-        R.output(s)
-    return s
-"""
+    """
 
     def plain(c: Any, x: Any) -> Any:
         white = jax.scipy.linalg.solve_triangular(jax.numpy.linalg.cholesky(c), x, lower=True)
@@ -102,54 +83,33 @@ def main(c: R.Tensor((4, 4), "float32"), x: R.Tensor((4, 2), "float32")) -> R.Te
     rng = np.random.default_rng(0)
     half = rng.normal(size=(4, 4)).astype("float32")
     given = half @ half.T + np.eye(4, dtype="float32"), rng.normal(size=(4, 2)).astype("float32")
-    adjoint = Gradient("main")(program(text))
+    adjoint = Gradient("main")(parse_flow(body, c=(4, 4), x=(4, 2)))
     _, found = to_jax(adjoint, "main_adjoint")(*given)
     for one, other in zip(found, jax.grad(plain, (0, 1))(*given), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
 
 
 def test_the_gradient_of_the_length_of_a_vector_of_zeros_is_zero() -> None:
-    text = """
-@R.function
-def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-    with R.dataflow():
-        s = R.linalg.norm(x)
-        R.output(s)
-    return s
-"""
-    adjoint = Gradient("main")(program(text))
+    adjoint = Gradient("main")(parse_flow("s = R.linalg.norm(x)", x=(3,)))
     _, (found,) = to_jax(adjoint, "main_adjoint")(np.zeros(3, "float32"))
     assert not np.asarray(found).any()
 
 
 def test_the_gradient_of_the_length_of_what_is_no_number_is_none_either() -> None:
-    text = """
-@R.function
-def main(x: R.Tensor((2, 2), "float32")) -> R.Tensor((), "float32"):
-    with R.dataflow():
-        y = R.linalg.norm(x, axis=[1])
-        s = R.sum(y)
-        R.output(s)
-    return s
-"""
-    adjoint = Gradient("main")(program(text))
+    module = parse_flow("y = R.linalg.norm(x, axis=[1])\ns = R.sum(y)", x=(2, 2))
+    adjoint = Gradient("main")(module)
     given = np.array([[np.nan, 1], [3, 4]], "float32")
     _, (found,) = to_jax(adjoint, "main_adjoint")(given)
     assert np.isnan(found[0]).all()
     np.testing.assert_allclose(found[1], [0.6, 0.8], rtol=1e-6)
 
 
-FACTORS = """
-@R.function
-def main(x: R.Tensor((3, 3), "float32")) -> R.Tensor((), "float32"):
-    with R.dataflow():
-        z = R.linalg.{name}(x)
-        again = z
-        y = again[{field}]
-        s = R.sum(y * y * y)
-        R.output(s)
-    return s
-"""
+def cubes_of(name: str, field: int) -> IRModule:
+    """The sum of the cubes of what a factorization gives in one field."""
+    body = f"z = R.linalg.{name}(x)\nagain = z\ny = again[{field}]\ns = R.sum(y * y * y)"
+    return parse_flow(body, x=(3, 3))
+
+
 BY_JAX: dict[str, Callable[[jax.Array], Any]] = {
     "eigh": jnp.linalg.eigh,
     "svd": lambda x: jnp.linalg.svd(x, full_matrices=False),
@@ -161,7 +121,7 @@ BY_JAX: dict[str, Callable[[jax.Array], Any]] = {
 def test_equal_values_have_a_gradient(name: str, field: int, lazy: bool) -> None:
     """Of the values alone, it is finite: nothing came back to the vectors, which have none."""
     x = np.diag(np.array([2, 2, 1], "float32"))
-    adjoint = Gradient("main", lazy=lazy)(program(FACTORS.format(name=name, field=field)))
+    adjoint = Gradient("main", lazy=lazy)(cubes_of(name, field))
     _, (found,) = to_jax(adjoint, "main_adjoint")(x)
     expected = jax.grad(lambda x: jnp.sum(BY_JAX[name](x)[field] ** 3))(x)
     assert np.isfinite(found).all()
@@ -183,7 +143,7 @@ def test_equal_values_have_a_gradient_in_a_function_of_jax(name: str) -> None:
 def test_where_values_are_equal_the_gradient_of_a_factorization_is_not_finite(
     name: str, field: int
 ) -> None:
-    adjoint = Gradient("main")(program(FACTORS.format(name=name, field=field)))
+    adjoint = Gradient("main")(cubes_of(name, field))
     x = np.eye(3, dtype="float32")
     _, (found,) = to_jax(adjoint, "main_adjoint")(x)
     expected = jax.grad(lambda x: jnp.sum(BY_JAX[name](x)[field] ** 3))(x)

@@ -8,7 +8,7 @@ import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_main
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Var
@@ -299,12 +299,7 @@ def test_symbolic_sizes_may_be_right() -> None:
 
 
 def test_an_axis_whose_length_may_not_be_one_is_squeezed_where_it_is_known() -> None:
-    module = parse_functions("""
-    @R.function
-    def main(x: R.Tensor(("n", 3), "float32")):
-        y = R.squeeze(x, axis=[0])
-        return y
-""")
+    module = parse_main("y = R.squeeze(x, axis=[0])\nreturn y", x=("n", 3))
     main = VirtualMachine(build(module))["main"]
     x = np.ones((1, 3), "float32")
     chex.assert_trees_all_equal(main(x), x[0])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow
 
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.op import Op, get_op
@@ -17,14 +17,7 @@ def primitives(
     value: str, x: Any, w: Any, dtype: str = "float32", by: list[str] | None = None
 ) -> Iterator[Call]:
     """Those of a result and its adjoints, all or `by` some names, as legalised for a CPU."""
-    module = parse_functions(f"""
-    @R.function
-    def main(x: R.Tensor({x}, "{dtype}"), w: R.Tensor({w}, "float32")):
-        with R.dataflow():
-            y = {value}
-            R.output(y)
-        return y
-    """)
+    module = parse_flow(f"y = {value}", x=f'R.Tensor({x}, "{dtype}")', w=w)
     adjoint = SimplifyGradient()(Gradient("main", by, cotangent=True)(module))
     for call in post_order(LegalizeOps("cpu")(adjoint)["main_adjoint"]):
         if isinstance(call, Call) and isinstance(call.op, Op):

@@ -1,6 +1,7 @@
 """Modules from script text, for tests."""
 
-from textwrap import dedent
+from textwrap import dedent, indent
+from typing import Any
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -24,3 +25,30 @@ def parse_function(text: str) -> Function:
     """The one function that a text defines."""
     (function,) = parse_functions(text).relax_functions().values()
     return function
+
+
+def parse_main(body: str, params: str = "", **types: Any) -> IRModule:
+    """A module whose `main` has this body, of parameters as `main_text` takes them."""
+    return parse_functions(main_text(body, params, **types))
+
+
+def parse_flow(body: str, params: str = "", **types: Any) -> IRModule:
+    """As `parse_main`, of one dataflow block: it gives what is returned, or else bound last."""
+    lines = dedent(body).strip().splitlines()
+    if not lines[-1].startswith("return "):
+        lines.append(f"return {lines[-1].partition(' = ')[0]}")
+    *lines, result = lines
+    block = [*lines, f"R.output({result.removeprefix('return').strip(' ()')})"]
+    text = "\n    ".join(["with R.dataflow():", *block])
+    return parse_main(f"{text}\n{result}", params, **types)
+
+
+def main_text(body: str, params: str = "", **types: Any) -> str:
+    """The text of a function `main`: its parameters as a text, or each by its type.
+
+    A shape is the type of a tensor of float32.
+    """
+    told = {n: t if isinstance(t, str) else f'R.Tensor({t}, "float32")' for n, t in types.items()}
+    listed = [params.strip().rstrip(","), *(f"{name}: {ty}" for name, ty in told.items())]
+    head = f"@R.function\ndef main({', '.join(filter(None, listed))}):"
+    return f"{head}\n{indent(dedent(body).strip(), '    ')}\n"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
@@ -51,12 +51,11 @@ def test_right_gradients_pass() -> None:
 
 
 def test_of_one_result_in_double_precision() -> None:
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((3,), "float64"), t: R.Tuple(R.Tensor((), "float64"))):
-    y = R.sum(R.multiply(R.exp(R.sin(x)), t[0]))
-    return y
-""")
+    module = parse_main(
+        "y = R.sum(R.multiply(R.exp(R.sin(x)), t[0]))\nreturn y",
+        x='R.Tensor((3,), "float64")',
+        t='R.Tuple(R.Tensor((), "float64"))',
+    )
     check_gradients(module)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.module import IRModule
@@ -43,12 +43,7 @@ def test_a_right_program_passes_each_policy_in_each_dtype(policy: str, dtype: st
 
 
 def test_memory_is_planned_for_the_sizes_of_the_arguments() -> None:
-    mod = parse_functions("""
-@R.function
-def main(x: R.Tensor(("n", 4), "float32")):
-    y = R.sin(x)
-    return y
-""")
+    mod = parse_main("y = R.sin(x)\nreturn y", x=("n", 4))
     args = [np.ones((3, 4), "float32")]
     for policy in ("none", "balanced"):
         (found,) = compare_compilations(mod, args=args, ways=[Way("build", policy)])
@@ -57,24 +52,16 @@ def main(x: R.Tensor(("n", 4), "float32")):
 
 def test_a_gradient_at_a_turn_is_not_held_against_a_slope() -> None:
     """Where two elements tie, a slope by differences is the mean of two gradients."""
-    mod = parse_functions("""
-@R.function
-def main(x: R.Tensor((2,), "float32")):
-    y = R.take(R.square(x), R.argmax(x), axis=0)
-    return y
-""")
+    mod = parse_main("y = R.take(R.square(x), R.argmax(x), axis=0)\nreturn y", x=(2,))
     assert compare_compilations(mod, args=[np.ones(2, "float32")], ways=[]) == []
 
 
 def test_random_numbers_are_drawn_in_their_own_dtype() -> None:
     """Those of another dtype would be others."""
-    mod = parse_functions("""
-@R.function
-def main(x: R.Tensor((3,), "float32")):
-    u = R.random.uniform(R.random.key(3), R.shape([3]))
-    y = R.multiply(x, u)
-    return y
-""")
+    mod = parse_main(
+        "u = R.random.uniform(R.random.key(3), R.shape([3]))\ny = R.multiply(x, u)\nreturn y",
+        x=(3,),
+    )
     assert {way.dtype for way in ways_of(mod)} == {"float32"}
     (found,) = compare_compilations(mod, ways=[Way("build")])
     assert found.error < 1
@@ -142,12 +129,7 @@ def test_the_arrays_that_a_loss_has_captured_are_given_where_bindings_are_blamed
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Reference, "apart", lambda self, found: "result 0 is wrong")
-    mod = parse_functions("""
-@R.function
-def main(x: R.Tensor((3,), "float32")):
-    y = R.multiply(x, R.const([1.0, 2.0, 3.0], "float32"))
-    return y
-""")
+    mod = parse_main('y = R.multiply(x, R.const([1.0, 2.0, 3.0], "float32"))\nreturn y', x=(3,))
     with pytest.raises(CompilationError, match=r"result 0 is wrong\. Each value is right where"):
         compare_compilations(mod, ways=[Way("value_and_grad", "none", "float32")])
 

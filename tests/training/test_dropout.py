@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_flow, parse_functions, parse_module
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
@@ -46,15 +46,7 @@ BACKBONE = parse_functions("""
         return (out, more)
 """)
 
-FUNCTION = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((3,), "float32")):
-        with R.dataflow():
-            thin = R.nn.dropout(x, rate=0.5)
-            out = thin[0]
-            R.output(out)
-        return out
-""")
+FUNCTION = parse_flow("thin = R.nn.dropout(x, rate=0.5)\nout = thin[0]\nreturn out", x=(3,))
 
 
 def train_mod() -> IRModule:

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from parsing import parse_functions, parse_module
+from parsing import parse_flow, parse_functions
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
@@ -22,12 +22,7 @@ from relaxjax.script import from_source
 
 
 def parse(body: str) -> IRModule:
-    lines = "".join(f"            {line}\n" for line in body.strip().splitlines())
-    return parse_module(
-        "@I.ir_module\nclass Module:\n    @R.function\n"
-        '    def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):\n'
-        f"        with R.dataflow():\n{lines}            R.output(loss)\n        return loss\n"
-    )
+    return parse_flow(body, x=(3,), y=(3,))
 
 
 def arrays() -> tuple[jax.Array, jax.Array]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.types import TensorType
@@ -89,13 +89,9 @@ def main(x: R.Tensor((4,), "float32")):
 
 
 def test_a_rule_may_leave_dimensions_of_size_one() -> None:
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((3,), "float32"), w: R.Tensor((2, 3, 4), "float32")):
-    y = R.matmul(x, w)
-    loss = R.sum(R.multiply(y, y))
-    return loss
-""")
+    module = parse_main(
+        "y = R.matmul(x, w)\nloss = R.sum(R.multiply(y, y))\nreturn loss", x=(3,), w=(2, 3, 4)
+    )
     x, w = np.arange(3, dtype="float32"), np.ones((2, 3, 4), "float32")
     _, (by_x, by_w) = to_jax(Gradient("main")(module), "main_adjoint")(x, w)
     np.testing.assert_allclose(by_x, np.full(3, 48.0))

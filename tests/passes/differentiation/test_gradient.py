@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from adjoint_checks import array, float_places
-from parsing import parse_functions, parse_module
+from parsing import parse_flow, parse_functions, parse_module
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import GlobalVar, Var
@@ -102,24 +102,13 @@ def test_values_agree_with_jax() -> None:
     check_against_jax(MLP, array(2, 3), array(3, 4, seed=1), array(4, seed=2))
 
 
-def function_of(body: str, params: str = 'x: R.Tensor((2, 3), "float32")') -> IRModule:
-    lines = "\n".join(f"            {line}" for line in body.strip().splitlines())
-    return parse_module(
-        f"@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n"
-        f"        with R.dataflow():\n{lines}\n            R.output(loss)\n        return loss\n"
-    )
-
-
 def test_a_variable_used_twice_adds_its_adjoints() -> None:
-    check_against_jax(function_of("y = R.multiply(x, x)\nloss = R.sum(R.add(y, x))"), array(2, 3))
+    module = parse_flow("y = R.multiply(x, x)\nloss = R.sum(R.add(y, x))", x=(2, 3))
+    check_against_jax(module, array(2, 3))
 
 
 def test_broadcasting_is_undone() -> None:
-    params = ", ".join(
-        f'{name}: R.Tensor({shape}, "float32")'
-        for name, shape in {"x": "(2, 3)", "y": "(3,)", "z": "(2, 1)"}.items()
-    )
-    module = function_of("loss = R.sum(R.multiply(R.divide(x, y), z))", params)
+    module = parse_flow("loss = R.sum(R.multiply(R.divide(x, y), z))", x=(2, 3), y=(3,), z=(2, 1))
     check_against_jax(module, array(2, 3), array(3, seed=1), array(2, 1, seed=2))
 
 
@@ -134,18 +123,18 @@ f = d[1]
 g = f[0]
 loss = R.sum(R.add(R.multiply(a, e), R.multiply(g, d[0])))
 """
-    check_against_jax(function_of(body), array(2, 3))
+    check_against_jax(parse_flow(body, x=(2, 3)), array(2, 3))
 
 
 def test_a_tuple_parameter_has_a_tuple_gradient() -> None:
     params = 't: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32"))'
-    module = function_of("a = t[0]\nloss = R.sum(R.multiply(a, a))", params)
+    module = parse_flow("a = t[0]\nloss = R.sum(R.multiply(a, a))", params)
     gradients = to_jax(Gradient("main")(module), "main_adjoint")((array(3), array(3)))[1]
     chex.assert_trees_all_close(gradients, ((2 * array(3), jnp.zeros(3)),))
 
 
 def test_an_intermediate_variable_can_require_a_gradient() -> None:
-    module = function_of("y = R.exp(x)\nloss = R.sum(R.multiply(y, y))")
+    module = parse_flow("y = R.exp(x)\nloss = R.sum(R.multiply(y, y))", x=(2, 3))
     y = next(iter(module["main"].body.bindings())).var
     gradients = to_jax(Gradient("main", require_grads=y)(module), "main_adjoint")(array(2, 3))[1]
     chex.assert_trees_all_close(gradients, (2 * jnp.exp(array(2, 3)),), rtol=1e-6)
@@ -153,7 +142,7 @@ def test_an_intermediate_variable_can_require_a_gradient() -> None:
 
 def test_an_integer_parameter_has_a_gradient_of_zeros_in_its_place() -> None:
     params = 'i: R.Tensor((2,), "int32"), x: R.Tensor((2, 3), "float32")'
-    module = function_of("loss = R.sum(R.take(x, i, axis=1))", params)
+    module = parse_flow("loss = R.sum(R.take(x, i, axis=1))", params)
     indices = jnp.array([0, 2], jnp.int32)
     gradients = to_jax(Gradient("main")(module), "main_adjoint")(indices, array(2, 3))[1]
     chex.assert_trees_all_equal(gradients[0], jnp.zeros(2, jnp.int32))
@@ -161,8 +150,7 @@ def test_an_integer_parameter_has_a_gradient_of_zeros_in_its_place() -> None:
 
 
 def test_a_parameter_that_the_target_does_not_use_has_a_gradient_of_zeros() -> None:
-    params = 'x: R.Tensor((2, 3), "float32"), y: R.Tensor((4,), "float32")'
-    module = function_of("loss = R.sum(x)", params)
+    module = parse_flow("loss = R.sum(x)", x=(2, 3), y=(4,))
     gradients = to_jax(Gradient("main")(module), "main_adjoint")(array(2, 3), array(4))[1]
     chex.assert_trees_all_equal(gradients[1], jnp.zeros(4))
 
@@ -199,21 +187,12 @@ def test_several_blocks_and_plain_bindings_make_one_backward_program() -> None:
 
 
 def test_symbolic_dimensions_stay_symbolic() -> None:
-    params = 'x: R.Tensor(("n", 3), "float32"), b: R.Tensor((3,), "float32")'
-    module = function_of("loss = R.sum(R.tanh(R.add(x, b)))", params)
+    module = parse_flow("loss = R.sum(R.tanh(R.add(x, b)))", x=("n", 3), b=(3,))
     check_against_jax(module, array(5, 3), array(3))
     check_against_jax(module, array(2, 3), array(3))
 
 
-PAIR = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((3,), "float32")):
-        with R.dataflow():
-            y = R.exp(x)
-            loss = R.sum(y)
-            R.output(y, loss)
-        return (y, loss)
-""")
+PAIR = parse_flow("y = R.exp(x)\nloss = R.sum(y)\nreturn (y, loss)", x=(3,))
 
 
 def test_the_second_of_two_results_can_be_the_target() -> None:
@@ -221,14 +200,14 @@ def test_the_second_of_two_results_can_be_the_target() -> None:
 
 
 def test_half_precision_keeps_its_dtype() -> None:
-    module = function_of("loss = R.sum(R.multiply(x, x))", 'x: R.Tensor((3,), "bfloat16")')
+    module = parse_flow("loss = R.sum(R.multiply(x, x))", 'x: R.Tensor((3,), "bfloat16")')
     gradients = to_jax(Gradient("main")(module), "main_adjoint")(jnp.ones(3, jnp.bfloat16))[1]
     chex.assert_trees_all_equal(gradients, (jnp.full(3, 2, jnp.bfloat16),))
 
 
 def test_the_gradient_of_the_gradient() -> None:
     """The adjoint is an ordinary function: a scalar made of it can be differentiated again."""
-    module = function_of(
+    module = parse_flow(
         "loss = R.sum(R.multiply(x, R.multiply(x, x)))", 'x: R.Tensor((3,), "float32")'
     )
     adjoint = Gradient("main")(module)["main_adjoint"]
@@ -285,7 +264,7 @@ def test_what_the_target_does_not_depend_on_needs_no_gradient() -> None:
         'm = R.call_pure_packed("mystery", i, ty_args=R.Tensor((3,), "float32"))\n'
         "loss = R.sum(R.multiply(x, m))"
     )
-    module = function_of(body, params)
+    module = parse_flow(body, params)
     assert "main_adjoint" in Gradient("main", require_grads=module["main"].params[0])(module)
 
 
@@ -308,24 +287,24 @@ PAIRS = parse_functions("""
             "`main` has one result: `target_index` can only be 0, found 1(?!;)",
         ),
         (
-            function_of("loss = (x, x)", SCALAR),
+            parse_flow("loss = (x, x)", SCALAR),
             {"target_index": 1, "cotangent": True},
             "found 1; to choose among the fields of `loss`, write them out",
         ),
         (
-            function_of("loss = R.exp(x)", SCALAR),
+            parse_flow("loss = R.exp(x)", SCALAR),
             {},
             "the target must be a scalar .* but `loss` is of type R.Tensor\\(\\(3,\\)",
         ),
         (
-            function_of('loss = R.sum(R.astype(x, "int32"))', SCALAR),
+            parse_flow('loss = R.sum(R.astype(x, "int32"))', SCALAR),
             {},
             r'of floating-point dtype, but `loss` is of type R.Tensor\(\(\), dtype="int32"\)(?!:)',
         ),
-        (function_of("loss = (x, x)", SCALAR), {}, "the target must be a scalar"),
+        (parse_flow("loss = (x, x)", SCALAR), {}, "the target must be a scalar"),
         (PAIRS, {}, r"the target must be a variable or a number, found `\(x, x\)`\n"),
         (
-            ToGraphNormalForm()(function_of("loss = R.exp(x)", SCALAR)),
+            ToGraphNormalForm()(parse_flow("loss = R.exp(x)", SCALAR)),
             {},
             r"the target must be a variable or a number, found `.*`: bind it to one, as ToANormalF",
         ),
@@ -348,7 +327,7 @@ def test_what_cannot_be_differentiated(module: IRModule, options: dict, message:
 
 def test_only_floats_can_require_gradients() -> None:
     params = 'x: R.Tensor((3,), "float32"), i: R.Tensor((3,), "int32")'
-    module = function_of("loss = R.sum(x)", params)
+    module = parse_flow("loss = R.sum(x)", params)
     with pytest.raises(GradientError, match="but `i` is of type"):
         Gradient("main", require_grads=module["main"].params[1])(module)
 
@@ -364,7 +343,7 @@ def test_variables_can_be_given_by_name() -> None:
 def test_names_must_be_of_the_function_and_its_own() -> None:
     with pytest.raises(GradientError, match=r"no variable `losss` .* did you mean `loss`"):
         Gradient("main", require_grads="losss")(MLP)
-    module = function_of("x = R.exp(x)\nloss = R.sum(x)")
+    module = parse_flow("x = R.exp(x)\nloss = R.sum(x)", x=(2, 3))
     with pytest.raises(GradientError, match="`main` has 2 variables called `x`: give the variable"):
         Gradient("main", require_grads="x")(module)
     with pytest.raises(

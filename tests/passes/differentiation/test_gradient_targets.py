@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from adjoint_checks import array
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.structural import assert_structural_equal
@@ -13,16 +13,9 @@ from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.script import from_source
 
-VECTOR = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((3,), "float32"), w: R.Tensor((2, 3), "float32")):
-        with R.dataflow():
-            y = R.exp(x)
-            z = R.matmul(w, y)
-            s = R.sum(y)
-            R.output(y, z, s)
-        return (z, s, y)
-""")
+VECTOR = parse_flow(
+    "y = R.exp(x)\nz = R.matmul(w, y)\ns = R.sum(y)\nreturn (z, s, y)", x=(3,), w=(2, 3)
+)
 
 
 def test_a_vector_target_takes_its_cotangent_as_a_parameter() -> None:
@@ -68,12 +61,7 @@ def test_several_targets_have_a_cotangent_each() -> None:
 
 
 def test_the_cotangents_of_one_variable_have_names_of_their_own() -> None:
-    module = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((3,), "float32")):
-        y = R.sin(x)
-        return (y, y)
-""")
+    module = parse_main("y = R.sin(x)\nreturn (y, y)", x=(3,))
     adjoint = Gradient("main", target_index=[0, 1], cotangent=True)(module)
     names = [param.name for param in adjoint["main_adjoint"].params]
     assert names == ["x", "y_cotangent", "y_cotangent1"]
@@ -96,11 +84,6 @@ def test_targets_that_cannot_be(options: dict[str, object], message: str) -> Non
 
 
 def test_a_target_with_a_cotangent_must_be_of_floats() -> None:
-    module = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((3,), "float32")):
-        i = R.argmax(x)
-        return i
-""")
+    module = parse_main("i = R.argmax(x)\nreturn i", x=(3,))
     with pytest.raises(GradientError, match="a target with a cotangent must be a tensor of float"):
         Gradient("main", cotangent=True)(module)

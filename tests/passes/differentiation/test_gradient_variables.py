@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from parsing import parse_function
+from parsing import parse_flow
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
@@ -47,15 +47,7 @@ def test_a_free_variable_of_a_function_that_is_called() -> None:
 
 
 def test_a_variable_that_is_used_before_it_is_bound() -> None:
-    f = parse_function("""
-        @R.function
-        def main(x: R.Tensor((3,), "float32")):
-            with R.dataflow():
-                y = R.exp(x)
-                z = R.sum(y)
-                R.output(z)
-            return z
-        """)
+    f = parse_flow("y = R.exp(x)\nz = R.sum(y)\nreturn z", x=(3,))["main"]
     (block,) = f.body.blocks
     swapped = DataflowBlock(block.bindings[::-1])
     mod = IRModule({"main": replace(f, body=SeqExpr((swapped,), f.body.body))})

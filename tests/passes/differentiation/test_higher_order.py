@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
@@ -101,14 +101,11 @@ def test_an_unknown_mode() -> None:
 
 def test_running_products_of_zeros_to_third_order() -> None:
     """Where elements are zero, no derivative may be found by dividing by them."""
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((5,), "float64"), w: R.Tensor((5,), "float64")):
-    with R.dataflow():
-        loss = R.add(R.sum(R.multiply(R.cumprod(x, axis=0), w)), R.prod(x))
-        R.output(loss)
-    return loss
-""")
+    module = parse_flow(
+        "loss = R.add(R.sum(R.multiply(R.cumprod(x, axis=0), w)), R.prod(x))\nreturn loss",
+        x='R.Tensor((5,), "float64")',
+        w='R.Tensor((5,), "float64")',
+    )
     adjoint = to_jax(Gradient("main", ["x"])(module), "main_adjoint")
     with jax.enable_x64(True):
         x, w = jax.numpy.asarray([2.0, 0.0, 0.0, 3.0, 0.0]), jax.numpy.arange(1.0, 6.0)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from adjoint_checks import array, float_places
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
@@ -43,15 +43,7 @@ def check(module: IRModule, *args: jax.Array) -> IRModule:
     return pushed
 
 
-MLP = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3,), "float32")):
-    with R.dataflow():
-        y = R.sin(x)
-        z = R.multiply(y, w)
-        R.output(z)
-    return z
-""")
+MLP = parse_flow("y = R.sin(x)\nz = R.multiply(y, w)\nreturn z", x=(2, 3), w=(3,))
 
 MLP_JVP = parse_functions("""
 @R.function
@@ -158,12 +150,7 @@ def main(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
 
 
 def test_a_result_that_does_not_move_has_a_tangent_of_zeros() -> None:
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((3,), "float32")):
-    y = R.floor(x)
-    return y
-""")
+    module = parse_main("y = R.floor(x)\nreturn y", x=(3,))
     pushed = check(module, array(3))
     assert "zeros" in pushed["main_jvp"].script()
 
@@ -197,12 +184,7 @@ def test_products_of_the_hessian_with_vectors() -> None:
 
 def test_the_gradient_of_a_tangent() -> None:
     """Reverse over forward: the function that `Jvp` adds is a program like any other."""
-    module = parse_functions("""
-@R.function
-def main(x: R.Tensor((3,), "float64")):
-    y = R.sum(R.exp(R.sin(x)))
-    return y
-""")
+    module = parse_main("y = R.sum(R.exp(R.sin(x)))\nreturn y", x='R.Tensor((3,), "float64")')
     twice = Gradient("main_jvp", require_grads="x", target_index=1)(Jvp("main")(module))
     x, t = np.arange(3.0), np.ones(3)
     with jax.enable_x64(True):
@@ -212,13 +194,10 @@ def main(x: R.Tensor((3,), "float64")):
 
 
 def test_a_product_with_the_floats_of_a_tuple() -> None:
-    module = parse_functions("""
-@R.function
-def main(t: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "int32"))):
-    powers = R.power(t[0], R.astype(t[1], "float32"))
-    loss = R.sum(powers)
-    return loss
-""")
+    module = parse_main(
+        'powers = R.power(t[0], R.astype(t[1], "float32"))\nloss = R.sum(powers)\nreturn loss',
+        t='R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "int32"))',
+    )
     x, exponents, tangent = array(3), jnp.array([1, 2, 3], jnp.int32), array(3, seed=1)
     product = to_jax(HessianVectorProduct("main")(module), "main_hvp")
     ((found, of_integers),) = product((x, exponents), (tangent, exponents))

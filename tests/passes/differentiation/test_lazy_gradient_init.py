@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from adjoint_checks import array
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.function import Function
@@ -68,10 +68,7 @@ CASES = {
 
 
 def program(value: str) -> IRModule:
-    return parse_functions(
-        f'@R.function\ndef main(x: R.Tensor((3,), "float32")):\n    with R.dataflow():\n'
-        f"        y = {value}\n        r = R.sin(y)\n        R.output(r)\n    return r\n"
-    )
+    return parse_flow(f"y = {value}\nr = R.sin(y)", x=(3,))
 
 
 @pytest.mark.parametrize("name", CASES)

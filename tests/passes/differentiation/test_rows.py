@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from full import how_many
-from parsing import parse_functions, parse_module
+from parsing import parse_main, parse_module
 
 from relaxjax import from_jax
 from relaxjax.ir.check import well_formed
@@ -118,12 +118,8 @@ def check(loss: Callable[[Any, Any], Any], ids: Any, is_rows: bool = True) -> No
 def whole(pair: Any) -> IRModule:
     """The function that makes rows at places whole."""
     values, places = (f'R.Tensor({tuple(x.shape)}, "{x.dtype}")' for x in pair)
-    return parse_functions(f"""
-    @R.function
-    def main(values: {values}, places: {places}):
-        y = R.grad.rows(values, places, ({ROWS}, {WIDTH}))
-        return y
-""")
+    body = f"y = R.grad.rows(values, places, ({ROWS}, {WIDTH}))\nreturn y"
+    return parse_main(body, values=values, places=places)
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)

@@ -1,6 +1,6 @@
 """Each operator in the layout that it prefers."""
 
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions, parse_main
 from same_results import assert_same_results, calls_of
 
 from relaxjax.ir.expr import Call
@@ -64,12 +64,7 @@ def test_a_table_chooses_by_name() -> None:
 
 
 def test_no_layout_to_prefer_changes_nothing() -> None:
-    module = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2, 3, 8, 8), "float32")):
-            y = R.nn.max_pool2d(x, pool_size=[2, 2])
-            return y
-        """)
+    module = parse_main("y = R.nn.max_pool2d(x, pool_size=[2, 2])\nreturn y", x=(2, 3, 8, 8))
     assert AlterOpLayout()(module) is module
 
 
@@ -90,14 +85,9 @@ def test_transforms_of_a_program_are_taken_over() -> None:
 
 
 def test_a_backward_program_computes_the_same() -> None:
-    scalar = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
-            with R.dataflow():
-                gv = R.sum(R.nn.silu(R.nn.conv2d(x, w)))
-                R.output(gv)
-            return gv
-        """)
+    scalar = parse_flow(
+        "gv = R.sum(R.nn.silu(R.nn.conv2d(x, w)))\nreturn gv", x=(2, 3, 8, 8), w=(4, 3, 3, 3)
+    )
     before = SimplifyGradient()(Gradient("main")(scalar))
     after = AlterOpLayout()(before)
     assert_same_results(before, after, "main_adjoint")

@@ -1,7 +1,7 @@
 """Networks of convolutions computed with their channels last on a CPU, forward and backward."""
 
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 from same_results import assert_same_results, calls_of
 from whole_image_models import lenet, unet
 from whole_residual_models import resnet18
@@ -96,17 +96,11 @@ def test_networks_of_few_channels_stay() -> None:
 
 
 def test_where_as_much_would_be_rearranged_as_is_computed_nothing_is() -> None:
-    module = parse_functions("""
-        @R.function
-        def main(
-            x: R.Tensor((2, 16, 8, 8), "float32"), w: R.Tensor((16, 16, 3, 3), "float32")
-        ):
-            with R.dataflow():
-                y = R.nn.conv2d(x, w)
-                gv = R.reshape(y, (2, 576))
-                R.output(gv)
-            return gv
-        """)
+    module = parse_flow(
+        "y = R.nn.conv2d(x, w)\ngv = R.reshape(y, (2, 576))\nreturn gv",
+        x=(2, 16, 8, 8),
+        w=(16, 16, 3, 3),
+    )
     assert ChannelsLast("cpu")(module) is module
 
 

@@ -1,7 +1,7 @@
 """Layouts converted: only the ends are transposed, and what lies between follows."""
 
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 from same_results import assert_same_results, calls_of
 
 from relaxjax.ir.expr import Call
@@ -16,13 +16,10 @@ X = 'x: R.Tensor((2, 3, 8, 8), "float32")'
 W = 'w: R.Tensor((4, 3, 3, 3), "float32")'
 
 
-def program(body: str, *params: str, dataflow: bool = True) -> IRModule:
+def program(body: str, *params: str) -> IRModule:
     """A function of `x`, `w` and more parameters that returns `gv`."""
-    lines = [line.strip() for line in body.strip().splitlines()]
-    if dataflow:
-        lines = ["with R.dataflow():", *[f"    {line}" for line in lines], "    R.output(gv)"]
-    inside = "\n".join(f"    {line}" for line in [*lines, "return gv"])
-    return parse_functions(f"@R.function\ndef main({', '.join([X, W, *params])}):\n{inside}")
+    lines = "\n".join(line.strip() for line in body.strip().splitlines())
+    return parse_flow(lines, ", ".join([X, W, *params]))
 
 
 def converted(body: str, *params: str) -> IRModule:

@@ -11,7 +11,7 @@ from differentiable_programs import programs
 from full import how_many
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 from pass_samples import Case, sample
 from whole_image_models import unet
 
@@ -331,14 +331,7 @@ def test_only_an_adjoint_has_a_backward_part() -> None:
 
 
 def test_one_shape_is_planned_for() -> None:
-    mod = parse_functions("""
-        @R.function
-        def main(x: R.Tensor(("n",), "float32")):
-            with R.dataflow():
-                gv = R.sum(R.exp(x))
-                R.output(gv)
-            return gv
-        """)
+    mod = parse_flow("gv = R.sum(R.exp(x))\nreturn gv", x=("n",))
     message = (
         r"planned for one size of arguments, but `main_adjoint` takes `x` of type R.Tensor\(\(n,\)"
         r'.*: give symbolic dimensions their values .* by BindSymbolicVars\({"n": 32}\)'

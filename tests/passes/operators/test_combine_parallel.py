@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_main
 from same_results import assert_same_results, calls_of
 
 from relaxjax.ir.expr import Expr
@@ -36,28 +36,20 @@ STACKS = """
 """
 
 
-def program(body: str, params: str = DENSE) -> IRModule:
-    lines = "\n".join(f"        {line.strip()}" for line in body.strip().splitlines())
-    return parse_functions(
-        f"@R.function\ndef main({params}):\n    with R.dataflow():\n{lines}\n"
-        "        R.output(gv)\n    return gv"
-    )
-
-
 Change = Callable[[IRModule], IRModule]
 
 
 def check(change: Change, before: str, after: str, params: str = DENSE) -> None:
     """Script in, script out; again nothing happens; and the results stay."""
-    module = program(before, params)
+    module = parse_flow(before, params)
     found = change(module)
-    assert_structural_equal(found, program(after, params))
+    assert_structural_equal(found, parse_flow(after, params))
     assert change(found) is found
     assert_same_results(module, found)
 
 
 def unchanged(change: Change, body: str, params: str = DENSE) -> None:
-    module = program(body, params)
+    module = parse_flow(body, params)
     assert change(module) is module
 
 
@@ -208,7 +200,7 @@ def test_groups_that_would_need_one_another_are_not_both_combined() -> None:
         d = R.matmul(w, R.exp(a))
         gv = (b, d)
     """
-    module = program(body, SQUARE)
+    module = parse_flow(body, SQUARE)
     found = CombineParallelMatmul()(module)
     assert_same_results(module, found)
     assert len(calls_of(found, "split")) == 1
@@ -275,7 +267,7 @@ def test_convolutions_with_channels_last() -> None:
         params = params.replace(f"({outs}, 1, 1)", f"({outs},)")
     layout = 'data_layout="NHWC", kernel_layout="HWIO"'
     branches = [f"R.add(R.nn.conv2d(x, w{i}, {layout}), b{i})" for i in (1, 2, 3)]
-    module = program(f"gv = ({', '.join(branches)})", params)
+    module = parse_flow(f"gv = ({', '.join(branches)})", params)
     found = CombineParallelConv2D()(module)
     assert_same_results(module, found)
     assert len(calls_of(found, "nn.conv2d")) == len(calls_of(found, "add")) == 1
@@ -299,18 +291,16 @@ def test_grouped_convolutions_stay_apart() -> None:
 
 
 def test_outside_of_a_dataflow_block_nothing_is_moved() -> None:
-    module = parse_functions(
-        f"@R.function\ndef main({DENSE}):\n    a = R.matmul(x, w1)\n    b = R.matmul(x, w2)\n"
-        "    return (a, b)"
-    )
+    module = parse_main("a = R.matmul(x, w1)\nb = R.matmul(x, w2)\nreturn (a, b)", DENSE)
     assert CombineParallelMatmul()(module) is module
 
 
 def test_backward_programs() -> None:
     """Of what is combined before the gradient, and of an adjoint whose products share factors."""
-    scalar = program(
+    scalar = parse_flow(
         "a = R.nn.relu(R.add(R.matmul(x, w1), b1))\nb = R.nn.relu(R.add(R.matmul(x, w2), b2))\n"
-        "gv = R.add(R.sum(R.exp(a)), R.sum(R.sin(b)))"
+        "gv = R.add(R.sum(R.exp(a)), R.sum(R.sin(b)))",
+        DENSE,
     )
     before = Gradient("main")(scalar)
     after = Gradient("main")(CombineParallelMatmul()(scalar))

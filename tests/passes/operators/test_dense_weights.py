@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions, parse_main
 from same_results import drawn_arguments, results
 
 from relaxjax.ir.module import IRModule
@@ -64,14 +64,9 @@ def test_a_weight_that_is_read_otherwise_too_is_left_alone() -> None:
 
 
 def test_the_adjoint_of_a_transposed_weight_is_transposed() -> None:
-    scalar = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2, 6), "float32"), w: R.Tensor((4, 6), "float32")):
-            with R.dataflow():
-                gv = R.sum(R.exp(R.matmul(x, R.permute_dims(w))))
-                R.output(gv)
-            return gv
-        """)
+    scalar = parse_flow(
+        "gv = R.sum(R.exp(R.matmul(x, R.permute_dims(w))))\nreturn gv", x=(2, 6), w=(4, 6)
+    )
     x, w = drawn_arguments(scalar["main"])
     _, (_, expected) = results(Gradient("main")(scalar), "main_adjoint", [x, w])
     after = Gradient("main")(SimplifyFCTranspose(["w"])(scalar))
@@ -124,21 +119,14 @@ def test_sparse_weights(block: tuple[int, int]) -> None:
 
 
 def test_the_text_of_a_sparse_layer() -> None:
-    before = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((8, 64), "float32"), w: R.Tensor((64, 32), "float32")):
-            y = R.matmul(x, w)
-            return y
-        """)
-    after = parse_functions("""
-        @R.function
-        def main(
-            x: R.Tensor((8, 64), "float32"), d: R.Tensor((2, 16, 16), "float32"),
-            i: R.Tensor((2,), "int32"), p: R.Tensor((3,), "int32"),
-        ):
-            y = R.nn.sparse_dense(x, d, i, p)
-            return y
-        """)
+    before = parse_main("y = R.matmul(x, w)\nreturn y", x=(8, 64), w=(64, 32))
+    after = parse_main(
+        "y = R.nn.sparse_dense(x, d, i, p)\nreturn y",
+        x=(8, 64),
+        d=(2, 16, 16),
+        i='R.Tensor((2,), "int32")',
+        p='R.Tensor((3,), "int32")',
+    )
     shapes = [[(2, 16, 16), (2,), (3,)]]
     assert_structural_equal(DenseToSparse(["w"], shapes)(before), after)
     assert DenseToSparse()(before) is before
@@ -146,14 +134,7 @@ def test_the_text_of_a_sparse_layer() -> None:
 
 def test_sparse_layers_are_trained_in_their_blocks() -> None:
     """The adjoint of the blocks is that of the weight, at the places of the blocks."""
-    scalar = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 32), "float32")):
-            with R.dataflow():
-                gv = R.sum(R.sin(R.matmul(x, w)))
-                R.output(gv)
-            return gv
-        """)
+    scalar = parse_flow("gv = R.sum(R.sin(R.matmul(x, w)))\nreturn gv", x=(3, 64), w=(64, 32))
     x = drawn_arguments(scalar["main"])[0]
     weight = mostly_zero(32, 64, (16, 16)).T
     sparse = process_params(scalar["main"], {"w": weight}, (16, 16))
@@ -182,12 +163,9 @@ def test_what_is_not_sparse_enough_stays() -> None:
 
 
 def test_a_weight_that_is_read_otherwise_stays() -> None:
-    module: IRModule = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 64), "float32")):
-            y = R.matmul(R.matmul(x, w), R.exp(w))
-            return y
-        """)
+    module: IRModule = parse_main(
+        "y = R.matmul(R.matmul(x, w), R.exp(w))\nreturn y", x=(3, 64), w=(64, 64)
+    )
     assert DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module) is module
 
 

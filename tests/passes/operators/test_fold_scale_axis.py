@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow
 from same_results import assert_same_results, calls_of
 
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import (
     BackwardFoldScaleAxis,
@@ -27,19 +26,11 @@ PARAMS = """
 """
 
 
-def program(body: str, params: str = PARAMS) -> IRModule:
-    lines = "\n".join(f"        {line.strip()}" for line in body.strip().splitlines())
-    return parse_functions(
-        f"@R.function\ndef main({params}):\n    with R.dataflow():\n{lines}\n"
-        "        R.output(gv)\n    return gv"
-    )
-
-
 def check(pass_: Pass, before: str, after: str, params: str = PARAMS) -> None:
     """Script in, script out; again nothing happens; and the results stay."""
-    module = program(before, params)
+    module = parse_flow(before, params)
     found = pass_(module)
-    assert_structural_equal(found, program(after, params))
+    assert_structural_equal(found, parse_flow(after, params))
     assert pass_(found) is found
     assert_same_results(module, found)
 
@@ -117,10 +108,11 @@ def test_both_ways() -> None:
 
 
 def test_constant_weights_are_multiplied_ahead() -> None:
-    module = program(
+    module = parse_flow(
         "gv = R.multiply(R.nn.conv2d(x, R.const([[[[2.0]], [[3.0]], [[4.0]]]])), t2)".replace(
             "t2", "R.const([[[0.5]]])"
-        )
+        ),
+        PARAMS,
     )
     folded = FoldConstant()(FoldScaleAxis()(module))
     assert not calls_of(folded, "multiply")
@@ -134,7 +126,7 @@ def test_constants_do_not_change_places() -> None:
         d = R.multiply(c, R.const([[7.0], [9.0]], "float32"))
         gv = R.multiply(x, R.multiply(d, z))
     """
-    module = program(body, 'x: R.Tensor((2, 3), "float32"), z: R.Tensor((2, 1), "float32")')
+    module = parse_flow(body, x=(2, 3), z=(2, 1))
     assert FoldScaleAxis()(module) is module
 
 
@@ -208,16 +200,12 @@ LIMITS = {
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_left_alone(limit: str) -> None:
-    module = program(LIMITS[limit])
+    module = parse_flow(LIMITS[limit], PARAMS)
     assert FoldScaleAxis()(module) is module
 
 
 def test_a_weight_larger_than_the_image_is_left_alone() -> None:
-    params = (
-        'x: R.Tensor((2, 8), "float32"), w: R.Tensor((8, 5), "float32"),'
-        's: R.Tensor((5,), "float32")'
-    )
-    module = program("gv = R.multiply(R.matmul(x, w), s)", params)
+    module = parse_flow("gv = R.multiply(R.matmul(x, w), s)", x=(2, 8), w=(8, 5), s=(5,))
     assert FoldScaleAxis()(module) is module
 
 
@@ -226,13 +214,14 @@ def test_other_dtypes_are_left_alone() -> None:
         'x: R.Tensor((64, 8), "float16"), w: R.Tensor((8, 5), "float16"),'
         's: R.Tensor((5,), "float32")'
     )
-    module = program('gv = R.multiply(R.matmul(x, w, out_dtype="float32"), s)', params)
+    module = parse_flow('gv = R.multiply(R.matmul(x, w, out_dtype="float32"), s)', params)
     assert FoldScaleAxis()(module) is module
 
 
 def test_backward_programs() -> None:
-    scalar = program(
-        "gv = R.sum(R.multiply(R.add(R.nn.conv2d(R.multiply(x, R.exp(t)), w), b), R.exp(s)))"
+    scalar = parse_flow(
+        "gv = R.sum(R.multiply(R.add(R.nn.conv2d(R.multiply(x, R.exp(t)), w), b), R.exp(s)))",
+        PARAMS,
     )
     before = SimplifyGradient()(Gradient("main")(scalar))
     assert_same_results(before, FoldScaleAxis()(before), "main_adjoint", 1e-3)
@@ -260,7 +249,7 @@ def test_batch_norm_goes_into_the_weight(axis: int, layout: str) -> None:
     attrs = f', data_layout="{layout}", kernel_layout="{kernel_layout}"'
     body = NORM.format(w=constants(random.normal(size=kernel)), axis=axis, layout=attrs, **names)
     params = f'x: R.Tensor({(2, 3, 8, 8) if axis == 1 else (2, 8, 8, 3)}, "float32")'
-    module = program(body.replace("axis=", "training=False, axis="), params)
+    module = parse_flow(body.replace("axis=", "training=False, axis="), params)
     folded = FoldBatchnormToConv2D()(module)
     assert_same_results(module, folded)
     assert FoldBatchnormToConv2D()(folded) is folded
@@ -299,16 +288,17 @@ def test_batch_norm_of_parameters() -> None:
 def test_batch_norm_left_alone(body: str) -> None:
     params = PARAMS.replace("(4, 3, 3, 3)", "(3, 3, 3, 3)")
     vectors = 'g: R.Tensor((3,), "float32"), h: R.Tensor((6,), "float32")'
-    module = program(body, params + vectors)
+    module = parse_flow(body, params + vectors)
     assert FoldBatchnormToConv2D()(module) is module
 
 
 def test_a_product_of_two_that_have_one_factor_keeps_it() -> None:
     """Both factors of the product would need it, so that there it would be squared."""
-    before = program("""
+    body = """
         y = R.multiply(x, R.const(3.0, "float32"))
         p = R.nn.avg_pool2d(y, pool_size=[2, 2], strides=[2, 2])
         q = R.nn.max_pool2d(y, pool_size=[2, 2], strides=[2, 2])
         gv = R.matmul(p, q)
-        """)
+    """
+    before = parse_flow(body, PARAMS)
     assert ForwardFoldScaleAxis()(before) is before

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_main
 
 import relaxjax
 from relaxjax.frontends import traced
@@ -33,11 +33,7 @@ FUSED = "R.nn.product_nll_loss("
 
 
 def _module(*lines: str, returns: str = "loss") -> IRModule:
-    body = "\n".join(f"        {line}" for line in lines)
-    return parse_module(
-        f"@I.ir_module\nclass Module:\n    @R.function\n    def main({PARAMS}):\n"
-        f"{body}\n        return {returns}\n"
-    )
+    return parse_main("\n".join([*lines, f"return {returns}"]), PARAMS)
 
 
 def _values() -> list[Any]:

@@ -2,30 +2,14 @@
 
 import jax.numpy as jnp
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow
 
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import LegalizeOps, Sequential
 
-BEFORE = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "float32")):
-    with R.dataflow():
-        y = R.exp(x)
-        z = R.add(y, x)
-        R.output(z)
-    return z
-""")
+BEFORE = parse_flow("y = R.exp(x)\nz = R.add(y, x)\nreturn z", x=(2, 3))
 
-AFTER = parse_functions("""
-@R.function
-def main(x: R.Tensor((2, 3), "float32")):
-    with R.dataflow():
-        y = L.exp(x)
-        z = L.add(y, x)
-        R.output(z)
-    return z
-""")
+AFTER = parse_flow("y = L.exp(x)\nz = L.add(y, x)\nreturn z", x=(2, 3))
 
 
 def test_operators_become_calls_of_jax_lax() -> None:

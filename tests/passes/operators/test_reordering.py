@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import main_text, parse_functions, parse_main
 from rewriting import check_kept
 
 from relaxjax.ir.expr import Call, Var
@@ -26,9 +26,7 @@ from relaxjax.testing.equations import run
 
 
 def main(params: Mapping[str, tuple[int, ...]], body: str, attr: str = "") -> str:
-    listed = ", ".join(f'{name}: R.Tensor({shape}, "float32")' for name, shape in params.items())
-    lines = "\n".join(f"    {line}" for line in [attr, *body.strip().splitlines()] if line)
-    return f"@R.function\ndef main({listed}):\n{lines}\n"
+    return main_text(f"{attr}\n{body}", **params)
 
 
 def operators(function: Function) -> list[str]:
@@ -119,11 +117,8 @@ LEFT = "w = R.matmul(x, a)\ny = R.matmul(w, b)\nreturn y"
 
 def first_product(x: str, a: str, b: str, body: str, attr: str = "") -> str:
     """What the first product is of, after the pass."""
-    listed = ", ".join(
-        f"{n}: R.Tensor({s}, 'float32')" for n, s in zip("xab", (x, a, b), strict=True)
-    )
-    lines = "\n".join(f"    {line}" for line in [attr, *body.splitlines()] if line)
-    changed = AdjustMatmulOrder()(parse_functions(f"@R.function\ndef main({listed}):\n{lines}\n"))
+    types = {n: f'R.Tensor({s}, "float32")' for n, s in zip("xab", (x, a, b), strict=True)}
+    changed = AdjustMatmulOrder()(parse_main(f"{attr}\n{body}", **types))
     (first, *_) = changed["main"].body.bindings()
     assert isinstance(first.value, Call)
     return "".join(arg.name for arg in first.value.args if isinstance(arg, Var))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import main_text, parse_functions
 from rewriting import check_kept, check_rewrite
 
 from relaxjax.ir.expr import Expr
@@ -11,14 +11,9 @@ from relaxjax.passes import CanonicalizeOps, Legalize, SimplifyInference
 from relaxjax.passes.operators.legalize import register_legalize
 from relaxjax.testing.equations import run
 
-SIGNATURE = (
-    '@R.function\ndef main(x: R.Tensor((2, 3, 4), "float32"), g: R.Tensor((3,), "float32"), '
-    'b: R.Tensor((3,), "float32"), w: R.Tensor((4,), "float32")):\n'
-)
-
 
 def main(body: str) -> str:
-    return SIGNATURE + "\n".join(f"    {line}" for line in body.splitlines()) + "\n"
+    return main_text(body, x=(2, 3, 4), g=(3,), b=(3,), w=(4,))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow
 from rewriting import check_rewrite
 from same_results import assert_same_results, calls_of, drawn_arguments, results
 from small_models import Classifier
@@ -28,14 +28,6 @@ IMAGE = 'x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float3
 MATRIX = (
     'x: R.Tensor((4, 8), "float32"), w: R.Tensor((8, 8), "float32"), b: R.Tensor((8,), "float32")'
 )
-
-
-def program(body: str, params: str) -> IRModule:
-    lines = "\n".join(f"        {line.strip()}" for line in body.strip().splitlines())
-    return parse_functions(
-        f"@R.function\ndef main({params}):\n    with R.dataflow():\n{lines}\n"
-        "        R.output(gv)\n    return gv"
-    )
 
 
 # The same as TVM writes, with out_dtype and dtype as they are there.
@@ -82,16 +74,16 @@ V = ', v: R.Tensor((4, 4, 3, 3), "float32")'
 @pytest.mark.parametrize("case", LIKE_TVM)
 def test_as_tvm(case: str) -> None:
     before, after = LIKE_TVM[case]
-    module = program(before, IMAGE + V)
+    module = parse_flow(before, IMAGE + V)
     found = ToMixedPrecision()(module)
-    assert_structural_equal(found, program(after, IMAGE + V))
+    assert_structural_equal(found, parse_flow(after, IMAGE + V))
     assert ToMixedPrecision()(found) is found
     assert_same_results(module, found, tolerance=3e-2)
 
 
 def test_what_stays_float32_is_never_rounded() -> None:
     """TVM rounds the product to float16, and converts it back for the sum with the bias."""
-    module = program("a = R.matmul(x, w)\nc = R.add(a, b)\ngv = R.nn.softmax(c)", MATRIX)
+    module = parse_flow("a = R.matmul(x, w)\nc = R.add(a, b)\ngv = R.nn.softmax(c)", MATRIX)
     after = """
         x1 = R.astype(x, "float16")
         w1 = R.astype(w, "float16")
@@ -100,15 +92,15 @@ def test_what_stays_float32_is_never_rounded() -> None:
         gv = R.nn.softmax(c)
     """
     found = ToMixedPrecision()(module)
-    assert_structural_equal(found, program(after, MATRIX))
+    assert_structural_equal(found, parse_flow(after, MATRIX))
     assert_same_results(module, found, tolerance=1e-2)
 
 
 def test_constants_follow_where_they_fit() -> None:
     body = 'a = R.matmul(x, w)\nc = R.multiply(a, R.const({}, "float32"))\ngv = R.matmul(c, w)'
-    small = ToMixedPrecision()(program(body.format("2.0"), MATRIX))
-    large = ToMixedPrecision()(program(body.format("1e6"), MATRIX))
-    wide = ToMixedPrecision(dtype="bfloat16")(program(body.format("1e6"), MATRIX))
+    small = ToMixedPrecision()(parse_flow(body.format("2.0"), MATRIX))
+    large = ToMixedPrecision()(parse_flow(body.format("1e6"), MATRIX))
+    wide = ToMixedPrecision(dtype="bfloat16")(parse_flow(body.format("1e6"), MATRIX))
     assert [str(calls_of(m, "multiply")[0].args[1].ty) for m in (small, large, wide)] == [
         'R.Tensor((), dtype="float16")',
         'R.Tensor((), dtype="float32")',
@@ -117,7 +109,7 @@ def test_constants_follow_where_they_fit() -> None:
 
 
 def test_tuples_follow() -> None:
-    module = program(
+    module = parse_flow(
         "a = R.matmul(x, w)\nc = R.concat((a, a), axis=1)\ns = R.split(c, 2, axis=1)\n"
         "gv = R.matmul(s[0], w)",
         MATRIX,
@@ -129,18 +121,18 @@ def test_tuples_follow() -> None:
 
 
 def test_sums_may_stay_in_half_precision() -> None:
-    found = ToMixedPrecision("float16")(program("gv = R.matmul(x, w)", MATRIX))
+    found = ToMixedPrecision("float16")(parse_flow("gv = R.matmul(x, w)", MATRIX))
     after = """
         x1 = R.astype(x, "float16")
         w1 = R.astype(w, "float16")
         a = R.matmul(x1, w1, out_dtype="float16")
         gv = R.astype(a, "float32")
     """
-    assert_structural_equal(found, program(after, MATRIX))
+    assert_structural_equal(found, parse_flow(after, MATRIX))
 
 
 def test_parameters_may_be_taken_in_half_precision() -> None:
-    module = program("gv = R.add(R.matmul(x, w), b)", MATRIX)
+    module = parse_flow("gv = R.add(R.matmul(x, w), b)", MATRIX)
     found = ToMixedPrecision(fp16_input_names=["w", "b"])(module)
     after = """
         x1 = R.astype(x, "float16")
@@ -158,7 +150,7 @@ def test_parameters_may_be_taken_in_half_precision() -> None:
     halves = [x, w.astype("float16"), b.astype("float16")]
     expected = results(module, "main", [x, w, b])
     np.testing.assert_allclose(results(found, "main", halves), expected, rtol=1e-2)
-    assert_structural_equal(found, program(after, half))
+    assert_structural_equal(found, parse_flow(after, half))
 
 
 def test_half_parameters_outside_of_dataflow_blocks() -> None:
@@ -182,28 +174,28 @@ def test_half_parameters_outside_of_dataflow_blocks() -> None:
 
 
 def test_where_nothing_gains_nothing_happens() -> None:
-    module = program("gv = R.nn.softmax(R.add(x, b))", MATRIX)
+    module = parse_flow("gv = R.nn.softmax(R.add(x, b))", MATRIX)
     assert ToMixedPrecision()(module) is module
     integers = MATRIX.replace("float32", "int32")
-    module = program("gv = R.matmul(x, w)", integers)
+    module = parse_flow("gv = R.matmul(x, w)", integers)
     assert ToMixedPrecision()(module) is module
     doubles = MATRIX.replace("float32", "float64")
-    module = program("gv = R.matmul(x, w)", doubles)
+    module = parse_flow("gv = R.matmul(x, w)", doubles)
     assert ToMixedPrecision()(module) is module
 
 
 def test_what_the_program_asks_for_stays() -> None:
     """A result that the program wants in another dtype, and a conversion that it writes."""
-    module = program('gv = R.matmul(x, w, out_dtype="float64")', MATRIX)
+    module = parse_flow('gv = R.matmul(x, w, out_dtype="float64")', MATRIX)
     assert ToMixedPrecision()(module) is module
-    found = ToMixedPrecision()(program('gv = R.astype(R.matmul(x, w), "float64")', MATRIX))
+    found = ToMixedPrecision()(parse_flow('gv = R.astype(R.matmul(x, w), "float64")', MATRIX))
     assert str(calls_of(found, "astype")[-1].ty) == 'R.Tensor((4, 8), dtype="float64")'
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_backward_programs(dtype: str) -> None:
     """Of a function in mixed precision, and of an adjoint that is turned into it."""
-    scalar = program("gv = R.mean(R.nn.log_softmax(R.nn.relu(R.matmul(x, w))))", MATRIX)
+    scalar = parse_flow("gv = R.mean(R.nn.log_softmax(R.nn.relu(R.matmul(x, w))))", MATRIX)
     exact = SimplifyGradient()(Gradient("main")(scalar))
     before = Gradient("main")(ToMixedPrecision(dtype=dtype)(scalar))
     after = ToMixedPrecision(dtype=dtype)(exact)
@@ -248,7 +240,7 @@ def test_training() -> None:
 
 
 def test_options_that_make_no_sense() -> None:
-    module = program("gv = R.matmul(x, w)", MATRIX + ', i: R.Tensor((2,), "int32")')
+    module = parse_flow("gv = R.matmul(x, w)", MATRIX + ', i: R.Tensor((2,), "int32")')
     with pytest.raises(ValueError, match='`dtype` must be "float16" or "bfloat16", found "int8"'):
         ToMixedPrecision(dtype="int8")(module)
     with pytest.raises(ValueError, match='`out_dtype` must be "float32" or "bfloat16"'):

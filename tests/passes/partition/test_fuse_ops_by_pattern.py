@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions, parse_main
 from partition_programs import ADJOINT, MLP, check_gradient, check_same_results
 
 from relaxjax.dpl import (
@@ -111,14 +111,7 @@ def test_the_larger_side_of_an_or_pattern_is_taken_where_it_fits(
 def test_a_check_that_refuses_the_larger_side_leaves_the_smaller_one() -> None:
     product = is_op("relax.matmul")(x, y)
     either = is_op("relax.nn.relu")(product) | product
-    mod = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((3, 3), "float32"), w: R.Tensor((3, 3), "float32")):
-            with R.dataflow():
-                y = R.nn.relu(R.matmul(x, w))
-                R.output(y)
-            return y
-        """)
+    mod = parse_flow("y = R.nn.relu(R.matmul(x, w))\nreturn y", x=(3, 3), w=(3, 3))
 
     def is_product(context: PatternCheckContext) -> bool:
         return "matmul" in str(context.matched_expr)
@@ -303,16 +296,7 @@ def test_checks_see_the_match_and_what_is_around_it() -> None:
 
 def test_a_check_tells_equal_values_apart() -> None:
     """Each value is looked at under its own name, though another is computed alike."""
-    mod = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2,), "float32")):
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.exp(x)
-                c = R.add(a, b)
-                R.output(c)
-            return c
-    """)
+    mod = parse_flow("a = R.exp(x)\nb = R.exp(x)\nc = R.add(a, b)\nreturn c", x=(2,))
     seen = []
 
     def check(context: PatternCheckContext) -> bool:
@@ -337,12 +321,7 @@ def test_only_the_functions_that_are_named() -> None:
 
 
 def test_only_dataflow_blocks() -> None:
-    mod = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2,), "float32")):
-            a = R.exp(x)
-            return a
-        """)
+    mod = parse_main("a = R.exp(x)\nreturn a", x=(2,))
     assert FuseOpsByPattern([("mine.exp", is_op("relax.exp")(x))])(mod) is mod
 
 
@@ -354,13 +333,8 @@ def test_what_is_no_pattern(entry: Any) -> None:
 
 def chain(*ops: str) -> IRModule:
     """A chain of operators in one dataflow block, the last two added."""
-    names = "abcdefgh"
-    lines = [f"{names[i]} = R.{op}" for i, op in enumerate(ops)]
-    block = "\n".join(f"        {line}" for line in [*lines, f"R.output({names[len(ops) - 1]})"])
-    return parse_functions(
-        '@R.function\ndef main(x: R.Tensor((2,), "float32")):\n    with R.dataflow():\n'
-        f"{block}\n    return {names[len(ops) - 1]}"
-    )
+    lines = [f"{name} = R.{op}" for name, op in zip("abcdefgh", ops, strict=False)]
+    return parse_flow("\n".join(lines), x=(2,))
 
 
 def regions(mod: IRModule) -> list[list[str]]:

@@ -1,7 +1,7 @@
 """Marking, merging and taking out what backends are to compile."""
 
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 from partition_programs import ADJOINT, MLP, check_gradient, check_same_results
 
 from relaxjax.ir.module import IRModule
@@ -17,17 +17,9 @@ from relaxjax.passes import (
     get_patterns_with_prefix,
 )
 
-SIGNATURE = 'def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):'
-
 
 def program(body: str) -> IRModule:
-    """One dataflow block, whose last line says what is returned."""
-    *lines, result = body.strip().splitlines()
-    output = f"R.output({result.strip(' ()')})"
-    block = "\n".join(f"        {line.strip()}" for line in [*lines, output])
-    return parse_functions(
-        f"@R.function\n{SIGNATURE}\n    with R.dataflow():\n{block}\n    return {result.strip()}"
-    )
+    return parse_flow(body, x=(2,), y=(2,))
 
 
 CHAIN = program("""
@@ -35,7 +27,7 @@ CHAIN = program("""
     b = R.sin(a)
     c = R.linear_recurrence(b, b)
     d = R.cos(c)
-    d
+    return d
     """)
 MARKED = program("""
     x0 = R.compiler_begin(x, "numpy")
@@ -48,7 +40,7 @@ MARKED = program("""
     c0 = R.compiler_begin(c, "numpy")
     d0 = R.cos(c0)
     d = R.compiler_end(d0, "numpy")
-    d
+    return d
     """)
 MERGED = program("""
     x0 = R.compiler_begin(x, "numpy")
@@ -59,7 +51,7 @@ MERGED = program("""
     c0 = R.compiler_begin(c, "numpy")
     d0 = R.cos(c0)
     d = R.compiler_end(d0, "numpy")
-    d
+    return d
     """)
 PARTITIONED = parse_functions("""
     @R.function
@@ -117,7 +109,7 @@ def test_the_first_backend_that_can_takes_a_call() -> None:
     mod = program("""
         a = R.exp(x)
         b = R.flip(a, axis=0)
-        b
+        return b
         """)
     partitioned = PartitionGraph()(AnnotateTarget(["pallas", "numpy"])(mod))
     assert set(partitioned) == {"main", "fused_relax_exp_pallas", "fused_relax_flip_numpy"}
@@ -130,7 +122,7 @@ def test_a_region_that_would_need_itself_stays_in_parts() -> None:
         a = R.exp(x)
         b = R.linear_recurrence(a, a)
         c = R.add(a, b)
-        c
+        return c
         """)
     merged = MergeCompilerRegions()(AnnotateTarget("numpy")(mod))
     assert_structural_equal(merged, AnnotateTarget("numpy")(mod))
@@ -146,7 +138,7 @@ def test_a_region_with_several_results_gives_a_tuple() -> None:
         c = R.concat((a, b), axis=0)
         d = R.linear_recurrence(b, a)
         e = (a, b, c, d)
-        e
+        return e
         """)
     regions = Sequential([AnnotateTarget("numpy"), MergeCompilerRegions(), PartitionGraph()])
     partitioned = regions(mod)
@@ -165,7 +157,7 @@ def test_marks_written_by_hand() -> None:
         again = R.compiler_end(a0, "numpy")
         y0 = R.compiler_begin(y, "numpy")
         e = (a, again, y0)
-        (again, e, y0)
+        return (again, e, y0)
         """)
     partitioned = PartitionGraph()(mod)
     assert set(partitioned) == {"main", "fused_relax_exp_numpy"}

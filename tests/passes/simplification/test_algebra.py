@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from algebra_cases import BACKWARD, BYTES, CASES, HALF, NAN, PARAMS, SQUARES, STACK, program
-from parsing import parse_functions, parse_module
+from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
@@ -127,14 +127,8 @@ def test_where_no_law_applies_the_module_is_the_same(value: str) -> None:
 
 
 def test_a_product_that_is_used_elsewhere_is_not_duplicated() -> None:
-    source = (
-        "@I.ir_module\nclass Module:\n    @R.function\n"
-        '    def main(w: R.Tensor((3, 4), "float32"), v: R.Tensor((3, 5), "float32")):\n'
-        "        with R.dataflow():\n            z = R.matmul(R.permute_dims(w), v)\n"
-        "            r = R.add(R.sum(R.permute_dims(z)), R.sum(z))\n"
-        "            R.output(r)\n        return r\n"
-    )
-    module = parse_module(source)
+    body = "z = R.matmul(R.permute_dims(w), v)\nr = R.add(R.sum(R.permute_dims(z)), R.sum(z))"
+    module = parse_flow(body, w=(3, 4), v=(3, 5))
     assert SimplifyExpr()(module).script().count("R.matmul") == 1
 
 
@@ -149,21 +143,13 @@ def test_a_product_that_is_used_elsewhere_is_not_duplicated() -> None:
 def test_a_product_that_is_used_elsewhere_is_not_computed_once_more(
     product: str, value: str
 ) -> None:
-    source = (
-        f"@I.ir_module\nclass Module:\n    @R.function\n    def main({PARAMS}):\n"
-        f"        with R.dataflow():\n            z = {product}\n            s = {value}\n"
-        "            R.output(z, s)\n        return (z, s)\n"
-    )
-    module = parse_module(source)
+    module = parse_flow(f"z = {product}\ns = {value}\nreturn (z, s)", PARAMS)
     assert SimplifyExpr()(module) is module
 
 
 def test_a_tensor_of_unknown_shape_keeps_its_operators() -> None:
-    module = parse_module(
-        "@I.ir_module\nclass Module:\n    @R.function\n"
-        '    def main(x: R.Tensor(ndim=2, dtype="float32")):\n'
-        "        y = R.subtract(x, x)\n        z = R.reshape(y, R.shape_of(x))\n        return z\n"
-    )
+    body = "y = R.subtract(x, x)\nz = R.reshape(y, R.shape_of(x))\nreturn z"
+    module = parse_main(body, x='R.Tensor(ndim=2, dtype="float32")')
     assert SimplifyExpr()(module) is module
 
 

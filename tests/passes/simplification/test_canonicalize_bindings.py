@@ -1,7 +1,7 @@
 """Values under their first names."""
 
 import pytest
-from parsing import parse_module
+from parsing import parse_main
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
@@ -10,10 +10,7 @@ from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBin
 
 
 def parse(body: str, params: str = 'x: R.Tensor((3,), "float32")') -> IRModule:
-    lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
-    return parse_module(
-        f"@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n{lines}"
-    )
+    return parse_main(body, params)
 
 
 CASES = {

@@ -1,15 +1,13 @@
 """Casts at their uses."""
 
+from parsing import main_text
 from rewriting import check_kept, check_rewrite
 
 from relaxjax.passes import CanonicalizeCast
 
 
 def main(body: str, dtype: str = "float16") -> str:
-    lines = "\n".join(f"    {line}" for line in body.splitlines())
-    return (
-        f'@R.function\ndef main(x: R.Tensor((3,), "{dtype}"), c: R.Tensor((), "bool")):\n{lines}\n'
-    )
+    return main_text(body, x=f'R.Tensor((3,), "{dtype}")', c='R.Tensor((), "bool")')
 
 
 def test_each_call_has_a_widening_cast_of_its_own() -> None:

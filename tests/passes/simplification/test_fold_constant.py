@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_main
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -15,11 +15,7 @@ from relaxjax.passes.simplification.fold_constant import FoldConstant
 
 
 def parse(body: str) -> IRModule:
-    lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
-    return parse_module(
-        "@I.ir_module\nclass Module:\n    @R.function\n"
-        '    def main(x: R.Tensor((3,), "float32")):\n' + lines
-    )
+    return parse_main(body, x=(3,))
 
 
 CASES = {

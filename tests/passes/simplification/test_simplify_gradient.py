@@ -3,7 +3,7 @@
 import chex
 import jax.numpy as jnp
 import numpy as np
-from parsing import parse_functions, parse_module
+from parsing import parse_flow, parse_functions, parse_module
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -18,20 +18,12 @@ from relaxjax.passes.simplification.simplify_gradient import SimplifyGradient
 ENDS = ("FoldConstant", "SimplifyExpr")
 
 
-MSE = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor((4, 3), "float32"),
-        w: R.Tensor((3, 2), "float32"),
-        t: R.Tensor((4, 2), "float32"),
-    ):
-        with R.dataflow():
-            y = R.matmul(x, w)
-            d = R.subtract(y, t)
-            loss = R.mean(R.multiply(d, d))
-            R.output(loss)
-        return loss
-""")
+MSE = parse_flow(
+    "y = R.matmul(x, w)\nd = R.subtract(y, t)\nloss = R.mean(R.multiply(d, d))\nreturn loss",
+    x=(4, 3),
+    w=(3, 2),
+    t=(4, 2),
+)
 
 SIMPLE = parse_functions("""
     @R.function

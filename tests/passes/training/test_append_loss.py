@@ -1,7 +1,7 @@
 """Joining a backbone and a loss."""
 
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax.ir.expr import DataflowVar, GlobalVar
 from relaxjax.ir.function import BindingBlock, Function
@@ -18,15 +18,9 @@ def function(text: str) -> Function:
     return parsed
 
 
-BACKBONE = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((2, 4), "float32"), y: R.Tensor((2, 4), "float32")):
-        with R.dataflow():
-            lv = R.add(x, y)
-            out = R.multiply(lv, x)
-            R.output(lv, out)
-        return out, lv
-""")
+BACKBONE = parse_flow(
+    "lv = R.add(x, y)\nout = R.multiply(lv, x)\nreturn out, lv", x=(2, 4), y=(2, 4)
+)
 
 LOSS = function("""
 @R.function
@@ -73,14 +67,7 @@ def test_a_loss_may_take_several_outputs() -> None:
 
 
 def test_symbolic_dimensions_of_the_loss_become_the_backbone_s() -> None:
-    backbone = parse_functions("""
-    @R.function
-    def main(x: R.Tensor(("n", 4), "float32")):
-        with R.dataflow():
-            out = R.exp(x)
-            R.output(out)
-        return out
-""")
+    backbone = parse_flow("out = R.exp(x)\nreturn out", x=("n", 4))
     loss = function("""
 @R.function
 def loss(
@@ -96,10 +83,7 @@ def loss(
 
 
 def with_main(body: str) -> IRModule:
-    return parse_module(
-        "@I.ir_module\nclass Module:\n    @R.function\n"
-        f'    def main(x: R.Tensor((2, 4), "float32")):\n{body}'
-    )
+    return parse_main(body, x=(2, 4))
 
 
 def loss_of(body: str, shape: str = "(2, 4)") -> Function:

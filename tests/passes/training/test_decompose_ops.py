@@ -6,7 +6,7 @@ from typing import Any
 import chex
 import numpy as np
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_flow, parse_functions, parse_module
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import OPS
@@ -22,18 +22,9 @@ from relaxjax.passes.training.decompose_ops import (
     MutateOpsForTraining,
 )
 
-LAYER_NORM = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor((2, 3, 4), "float32"),
-        gamma: R.Tensor((3,), "float32"),
-        beta: R.Tensor((3,), "float32"),
-    ):
-        with R.dataflow():
-            y = R.nn.layer_norm(x, gamma, beta, axes=[1])
-            R.output(y)
-        return y
-""")
+LAYER_NORM = parse_flow(
+    "y = R.nn.layer_norm(x, gamma, beta, axes=[1])\nreturn y", x=(2, 3, 4), gamma=(3,), beta=(3,)
+)
 
 BATCH_NORM = parse_functions("""
     @R.function
