@@ -160,15 +160,11 @@ def test_products_with_sides_of_one_or_none(rows: int, inner: int, columns: int)
 
 
 def test_a_bias_that_is_a_constant() -> None:
-    mod = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 2), "float32")):
-            with R.dataflow():
-                product = R.matmul(x, w)
-                out = R.add(product, R.const([1.0, 2.0], "float32"))
-                R.output(out)
-            return out
-        """)
+    body = """
+        product = R.matmul(x, w)
+        out = R.add(product, R.const([1.0, 2.0], "float32"))
+    """
+    mod = parse_flow(body, x=(2, 3), w=(3, 2))
     compiled = RunCodegen()(
         FuseOpsByPattern(get_patterns_with_prefix("pallas"), annotate_codegen=True)(mod)
     )

@@ -6,7 +6,7 @@ import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_function, parse_functions, parse_main
+from parsing import parse_flow, parse_function, parse_functions, parse_main
 
 import relaxjax.dpl.rewrite
 from relaxjax.dpl import (
@@ -450,21 +450,13 @@ def test_rewriting_an_adjoint_keeps_its_results() -> None:
     """The derivative of the product above, whose two matmuls by the transposed input are merged."""
     loss = rewrite_call(is_op("relax.exp")(x), lambda expr, found: expr, branches)
 
-    Model = parse_functions("""
-        @R.function
-        def main(
-            a: R.Tensor((2, 3), "float32"),
-            w0: R.Tensor((3, 4), "float32"),
-            w1: R.Tensor((3, 4), "float32"),
-        ) -> R.Tensor((), "float32"):
-            with R.dataflow():
-                one = R.matmul(a, w0)
-                other = R.matmul(a, w1)
-                both = R.multiply(R.exp(one), other)
-                total = R.sum(both)
-                R.output(total)
-            return total
-    """)
+    body = """
+        one = R.matmul(a, w0)
+        other = R.matmul(a, w1)
+        both = R.multiply(R.exp(one), other)
+        total = R.sum(both)
+    """
+    Model = parse_flow(body, a=(2, 3), w0=(3, 4), w1=(3, 4))
 
     assert loss is branches
     adjoint = Gradient("main")(Model)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_flow, parse_functions
+from parsing import parse_flow
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -23,19 +23,15 @@ def product(value: str, a: str = '(5, "m")', b: str = "(4, 5)") -> IRModule:
 
 
 def test_one_transpose_is_written_out() -> None:
-    expected = parse_functions("""
-    @R.function
-    def main(a: R.Tensor((5, "m"), "float32"), b: R.Tensor((4, 5), "float32")):
-        with R.dataflow():
-            product = L.dot_general(
-                b, a, dimension_numbers=[[[1], [0]], [[], []]], preferred_element_type="float32"
-            )
-            barrier = L.optimization_barrier(product)
-            kept = barrier[0]
-            y = L.transpose(kept, permutation=[1, 0])
-            R.output(y)
-        return y
-    """)
+    body = """
+        product = L.dot_general(
+            b, a, dimension_numbers=[[[1], [0]], [[], []]], preferred_element_type="float32"
+        )
+        barrier = L.optimization_barrier(product)
+        kept = barrier[0]
+        y = L.transpose(kept, permutation=[1, 0])
+    """
+    expected = parse_flow(body, a=(5, "m"), b=(4, 5))
     legal = LegalizeOps("cpu")(product(BOTH))
     assert_structural_equal(legal, expected.with_attr("platform", "cpu"))
     assert LegalizeOps("cpu")(legal) is legal
@@ -97,15 +93,11 @@ def test_values_and_derivatives_are_those_of_the_product() -> None:
 
 
 def test_the_legalised_product_has_an_adjoint() -> None:
-    mod = parse_functions(f"""
-    @R.function
-    def main(a: R.Tensor((5, 3), "float32"), b: R.Tensor((4, 5), "float32")):
-        with R.dataflow():
-            y = {BOTH}
-            total = R.sum(R.sin(y))
-            R.output(total)
-        return total
-    """)
+    body = f"""
+        y = {BOTH}
+        total = R.sum(R.sin(y))
+    """
+    mod = parse_flow(body, a=(5, 3), b=(4, 5))
     legal, plain = Gradient("main")(LegalizeOps("cpu")(mod)), Gradient("main")(mod)
     found, expected = (to_jax(m, "main_adjoint")(A, B) for m in (legal, plain))
     chex.assert_trees_all_close(found, expected, rtol=1e-4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from full import how_many
 from hypothesis import given, settings
-from parsing import parse_functions, parse_main
+from parsing import parse_flow, parse_functions, parse_main
 from strategies import modules
 from written_programs import check, same_bits, text_of, unused_names, written
 
@@ -19,18 +19,15 @@ from relaxjax.passes import LegalizeOps
 
 X = np.arange(6, dtype="float32").reshape(2, 3) - 2
 
-LAYER = parse_functions("""
-@R.function
-def main(
-    x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
-) -> R.Tensor((2, 4), "float32"):
-    with R.dataflow():
-        hidden = R.matmul(x, w)
-        scaled = R.multiply(hidden, R.const(0.1, "float32"))
-        out = R.nn.relu(scaled)
-        R.output(out)
-    return out
-""")
+LAYER = parse_flow(
+    """
+    hidden = R.matmul(x, w)
+    scaled = R.multiply(hidden, R.const(0.1, "float32"))
+    out = R.nn.relu(scaled)
+    """,
+    x=(2, 3),
+    w=(3, 4),
+)
 
 
 def test_a_binding_is_a_line_under_its_own_name() -> None:
@@ -322,11 +319,7 @@ def test_an_assertion_of_what_is_known_is_made_at_once() -> None:
 
 
 def test_loops() -> None:
-    mod = parse_functions("""
-    @R.function
-    def main(x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3,), "float32")) -> R.Tuple(
-        R.Tensor((3,), "float32"), R.Tensor(("n",), "float32"), R.Tensor((3,), "float32")
-    ):
+    body = """
         @R.function
         def step(
             carry: R.Tensor((3,), "float32"), row: R.Tensor((3,), "float32")
@@ -346,7 +339,8 @@ def test_loops() -> None:
         last = both[0]
         grown = R.while_loop(goes_on, twice, w, max_iter=5)
         return (last, both[1], grown)
-    """)
+    """
+    mod = parse_main(body, x=("n", 3), w=(3,))
     text = text_of(mod)
     assert "    both = lax.scan(step, w, x, reverse=True)\n" in text
     assert "    grown = bounded_loop(goes_on, twice, w, max_iter=5)\n" in text

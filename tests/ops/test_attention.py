@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from applying import applied, inferred, tensor
 from numpy_references_attention import attention, attention_var_len, seen_keys
-from parsing import parse_functions
+from parsing import parse_flow
 
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
@@ -186,17 +186,11 @@ def test_chunks() -> None:
 
 
 def test_a_backward_program_calls_the_backward_operator() -> None:
-    module = parse_functions("""
-    @R.function
-    def main(
-        q: R.Tensor((1, 3, 2, 4), "float32"), k: R.Tensor((1, 5, 1, 4), "float32"),
-    ) -> R.Tensor((), "float32"):
-        with R.dataflow():
-            y = R.nn.attention(q, k, k, causal_mask="BottomRight")
-            gv = R.sum(R.multiply(y, y))
-            R.output(gv)
-        return gv
-""")
+    body = """
+        y = R.nn.attention(q, k, k, causal_mask="BottomRight")
+        gv = R.sum(R.multiply(y, y))
+    """
+    module = parse_flow(body, q=(1, 3, 2, 4), k=(1, 5, 1, 4))
     adjoint = Gradient("main")(module)
     assert "R.grad.attention_backward(" in adjoint.script()
     q, k = _drawn(1, 3, 2, 4), _drawn(1, 5, 1, 4, seed=1)

@@ -5,7 +5,7 @@ from typing import Any
 import chex
 import jax
 import numpy as np
-from parsing import parse_functions
+from parsing import parse_flow
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
@@ -13,26 +13,22 @@ from relaxjax.ir.types import TensorType
 from relaxjax.lowering import build, to_jax
 from relaxjax.passes import Gradient
 
-MLP = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor((4, 3), "float32"),
-        w0: R.Tensor((3, 5), "float32"),
-        b0: R.Tensor((5,), "float32"),
-        w1: R.Tensor((5, 2), "float32"),
-        b1: R.Tensor((2,), "float32"),
-    ) -> R.Tensor((), "float32"):
-        with R.dataflow():
-            h0 = R.matmul(x, w0)
-            h1 = R.add(h0, b0)
-            h2 = R.nn.relu(h1)
-            h3 = R.matmul(h2, w1)
-            h4 = R.add(h3, b1)
-            h5 = R.tanh(h4)
-            loss = R.sum(h5)
-            R.output(loss)
-        return loss
-    """)
+MLP = parse_flow(
+    """
+    h0 = R.matmul(x, w0)
+    h1 = R.add(h0, b0)
+    h2 = R.nn.relu(h1)
+    h3 = R.matmul(h2, w1)
+    h4 = R.add(h3, b1)
+    h5 = R.tanh(h4)
+    loss = R.sum(h5)
+    """,
+    x=(4, 3),
+    w0=(3, 5),
+    b0=(5,),
+    w1=(5, 2),
+    b1=(2,),
+)
 ADJOINT = Gradient("main")(MLP)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions, parse_main
+from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
@@ -90,14 +90,10 @@ def _wrong(g: Expr, y: Expr, x: Expr) -> Expr:
     ("name", "places"), [("scatter_elements", "[1, 1]"), ("scatter_nd", "[[1], [1]]")]
 )
 def test_what_jax_has_no_derivative_of(name: str, places: str) -> None:
-    module = parse_functions(f"""
-@R.function
-def main(x: R.Tensor((3,), "float64"), y: R.Tensor((2,), "float64")):
-    with R.dataflow():
+    body = f"""
         z = R.{name}(x, R.const({places}, "int64"), y, reduction="mul")
-        R.output(z)
-    return z
-""")
+    """
+    module = parse_flow(body, x='R.Tensor((3,), "float64")', y='R.Tensor((2,), "float64")')
     for updates in ([2.0, 3.0], [0.0, 3.0]):
         check_gradients(module, args=(np.ones(3), np.asarray(updates)))
 

@@ -71,20 +71,17 @@ def batch(seed: int) -> tuple[Any, Any]:
 
 
 def test_the_training_form_as_a_script() -> None:
-    expected = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((3,), "float32"), key: R.Tensor((), "key<fry>")):
-        with R.dataflow():
-            first = R.random.fold_in(key, 0)
-            kept = R.random.bernoulli(first, 0.5, R.shape([3]))
-            mask = R.where(kept, R.const(2, "float32"), R.const(0, "float32"))
-            masked = R.multiply(x, mask)
-            thin = (masked, mask)
-            out = thin[0]
-            key_new = R.random.fold_in(key, 1)
-            R.output(out, key_new)
+    body = """
+        first = R.random.fold_in(key, 0)
+        kept = R.random.bernoulli(first, 0.5, R.shape([3]))
+        mask = R.where(kept, R.const(2, "float32"), R.const(0, "float32"))
+        masked = R.multiply(x, mask)
+        thin = (masked, mask)
+        out = thin[0]
+        key_new = R.random.fold_in(key, 1)
         return (out, key_new)
-""")
+    """
+    expected = parse_flow(body, x=(3,), key='R.Tensor((), "key<fry>")')
     assert_structural_equal(MutateOpsForTraining()(FUNCTION), expected)
     assert_structural_equal(DecomposeOpsForTraining("main")(FUNCTION), expected)
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from adjoint_checks import array, check_adjoint
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.structural import assert_structural_equal
@@ -244,11 +244,7 @@ def test_a_lifted_closure_that_only_its_caller_knows_is_an_obstacle() -> None:
 
 
 def test_a_closure_may_use_a_variable_of_the_symbolic_shape_of_its_parameter() -> None:
-    module = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor(("n", 2), "float32"), t: R.Tuple(R.Tensor(("n", 1), "float32"))
-    ) -> R.Tensor((), "float32"):
+    body = """
         n = T.int64()
         @R.function
         def closure(inner: R.Tensor((n, 2), "float32")) -> R.Tensor((n, 2), "float32"):
@@ -257,7 +253,8 @@ def test_a_closure_may_use_a_variable_of_the_symbolic_shape_of_its_parameter() -
         z = closure(x)
         loss = R.sum(z)
         return loss
-""")
+    """
+    module = parse_main(body, x=("n", 2), t='R.Tuple(R.Tensor(("n", 1), "float32"))')
     adjoint = Gradient("main")(module)
     well_formed(adjoint)
     x, t = array(3, 2), array(3, 1, seed=1)

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from adjoint_checks import array, check_adjoint
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 
 from relaxjax.ir.check import well_formed
 from relaxjax.lowering import to_jax
@@ -40,11 +40,7 @@ def test_a_branch_is_not_run_twice() -> None:
 
 
 def test_branches_nest_and_may_ignore_a_variable() -> None:
-    module = parse_functions("""
-    @R.function
-    def main(
-        c: R.Tensor((), "bool"), d: R.Tensor((), "bool"), x: R.Tensor((3,), "float32")
-    ) -> R.Tensor((), "float32"):
+    body = """
         if c:
             if d:
                 inner = R.multiply(x, x)
@@ -55,7 +51,8 @@ def test_branches_nest_and_may_ignore_a_variable() -> None:
             r = R.const([1.0, 2.0, 3.0], "float32")
         loss = R.sum(r)
         return loss
-""")
+    """
+    module = parse_main(body, c='R.Tensor((), "bool")', d='R.Tensor((), "bool")', x=(3,))
     for c in (True, False):
         for d in (True, False):
             check_adjoint(module, jnp.asarray(c), jnp.asarray(d), array(3))
@@ -126,11 +123,7 @@ def test_match_cast_passes_the_gradient_on() -> None:
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_branch_may_cast_to_symbolic_shapes_of_its_own(taken: bool) -> None:
     """What it saves has a shape that can be said outside, where zeros stand for it."""
-    module = parse_functions("""
-    @R.function
-    def main(
-        c: R.Tensor((), "bool"), x: R.Tensor(("n", 2), "float32")
-    ) -> R.Tensor((), "float32"):
+    body = """
         n = T.int64()
         k = T.int64()
         j = T.int64()
@@ -142,7 +135,8 @@ def test_a_branch_may_cast_to_symbolic_shapes_of_its_own(taken: bool) -> None:
         else:
             r = R.sum(x)
         return r
-""")
+    """
+    module = parse_main(body, c='R.Tensor((), "bool")', x=("n", 2))
     adjoint = Gradient("main")(module)
     well_formed(adjoint)
     args = jnp.asarray(taken), array(3, 2)

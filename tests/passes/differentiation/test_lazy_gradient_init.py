@@ -21,28 +21,22 @@ PAIR = 'R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32"))'
 
 
 def test_the_example_of_its_page() -> None:
-    before = parse_functions("""
-@R.function
-def main(y: R.Tensor((3,), "float32"), z: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")):
-    with R.dataflow():
+    body = """
         lv = R.zeros(R.shape([3]), "float32")
         g = R.multiply(y, z)
         t_adjoint = (lv, g)
         lv1 = t_adjoint[1]
         h = R.multiply(lv1, w)
-        R.output(lv, h)
-    return (lv, h)
-""")
-    after = parse_functions("""
-@R.function
-def main(y: R.Tensor((3,), "float32"), z: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")):
-    with R.dataflow():
+        return (lv, h)
+    """
+    before = parse_flow(body, y=(3,), z=(3,), w=(3,))
+    body = """
         g = R.multiply(y, z)
         h = R.multiply(g, w)
         lv = R.zeros(R.shape([3]), "float32")
-        R.output(lv, h)
-    return (lv, h)
-""")
+        return (lv, h)
+    """
+    after = parse_flow(body, y=(3,), z=(3,), w=(3,))
     lazy = LazyGradientInit()(before)
     assert_structural_equal(lazy, LazyGradientInit()(after))
     assert [b.var.name for b in lazy["main"].body.bindings()][-1] == "lv"

@@ -70,15 +70,11 @@ def test_no_layout_to_prefer_changes_nothing() -> None:
 
 def test_transforms_of_a_program_are_taken_over() -> None:
     """A layout_transform that only puts axes in another order disappears between two that do."""
-    back = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
-            with R.dataflow():
-                a = R.layout_transform(R.nn.conv2d(x, w), index_map="NCHW -> NHWC")
-                gv = R.nn.relu(a)
-                R.output(gv)
-            return gv
-        """)
+    body = """
+        a = R.layout_transform(R.nn.conv2d(x, w), index_map="NCHW -> NHWC")
+        gv = R.nn.relu(a)
+    """
+    back = parse_flow(body, x=(2, 3, 8, 8), w=(4, 3, 3, 3))
     after = AlterOpLayout()(back)
     assert_same_results(back, after)
     assert len(calls_of(after, "layout_transform")) == 2

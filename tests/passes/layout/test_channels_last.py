@@ -14,34 +14,30 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import ChannelsLast, Gradient, LegalizeOps, SimplifyGradient
 
-NETWORK = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor((2, 3, 8, 8), "float32"),
-        stem: R.Tensor((16, 3, 3, 3), "float32"),
-        gamma: R.Tensor((16,), "float32"),
-        beta: R.Tensor((16,), "float32"),
-        w: R.Tensor((16, 16, 3, 3), "float32"),
-        up: R.Tensor((32, 16, 2, 2), "float32"),
-        depthwise: R.Tensor((16, 1, 3, 3), "float32"),
-    ):
-        with R.dataflow():
-            y0 = R.nn.conv2d(x, stem, padding=1)
-            normed = R.nn.batch_norm(
-                y0, gamma, beta, R.zeros_like(beta), R.ones_like(beta), axis=1
-            )
-            y1 = R.nn.relu(normed[0])
-            y2 = R.nn.max_pool2d(y1, pool_size=2, strides=2)
-            y3 = R.nn.conv2d(y2, w, padding=1)
-            y4 = R.nn.avg_pool2d(R.concat((y2, y3), axis=1), pool_size=2, strides=2)
-            y5 = R.nn.conv2d_transpose(y4, up, strides=2)
-            y6 = R.nn.conv2d(y5, depthwise, padding=1, groups=16)
-            y7 = R.image.resize2d(R.nn.pad(y6, [0, 0, 0, 0, 1, 1, 1, 1]), size=(4, 4))
-            pooled = R.mean(R.add(y7, R.expand_dims(beta, [0, 2, 3])), axis=[2, 3])
-            loss = R.sum(R.multiply(pooled, pooled))
-            R.output(loss)
-        return loss
-    """)
+NETWORK = parse_flow(
+    """
+    y0 = R.nn.conv2d(x, stem, padding=1)
+    normed = R.nn.batch_norm(
+        y0, gamma, beta, R.zeros_like(beta), R.ones_like(beta), axis=1
+    )
+    y1 = R.nn.relu(normed[0])
+    y2 = R.nn.max_pool2d(y1, pool_size=2, strides=2)
+    y3 = R.nn.conv2d(y2, w, padding=1)
+    y4 = R.nn.avg_pool2d(R.concat((y2, y3), axis=1), pool_size=2, strides=2)
+    y5 = R.nn.conv2d_transpose(y4, up, strides=2)
+    y6 = R.nn.conv2d(y5, depthwise, padding=1, groups=16)
+    y7 = R.image.resize2d(R.nn.pad(y6, [0, 0, 0, 0, 1, 1, 1, 1]), size=(4, 4))
+    pooled = R.mean(R.add(y7, R.expand_dims(beta, [0, 2, 3])), axis=[2, 3])
+    loss = R.sum(R.multiply(pooled, pooled))
+    """,
+    x=(2, 3, 8, 8),
+    stem=(16, 3, 3, 3),
+    gamma=(16,),
+    beta=(16,),
+    w=(16, 16, 3, 3),
+    up=(32, 16, 2, 2),
+    depthwise=(16, 1, 3, 3),
+)
 
 
 def rearranged(module: IRModule, name: str = "main") -> list[tuple[Dim, ...] | None]:

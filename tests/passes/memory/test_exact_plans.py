@@ -4,7 +4,7 @@ from itertools import chain, combinations
 
 import pytest
 from exact_plans import least_recomputation, random_program
-from parsing import parse_functions
+from parsing import parse_flow
 
 from relaxjax.passes import CanonicalizeBindings, EliminateCommonSubexpr, Gradient, LegalizeOps
 from relaxjax.passes.memory.planning import Planner
@@ -38,22 +38,13 @@ def test_what_cannot_be_is_not_found() -> None:
 
 def test_a_real_program_is_planned_as_well_as_can_be() -> None:
     """All choices of what to keep are tried, under the model of XLA that the planner goes by."""
-    mod = parse_functions("""
-        @R.function
-        def main(
-            x: R.Tensor((256, 16), "float32"),
-            w0: R.Tensor((16, 32), "float32"),
-            w1: R.Tensor((32, 8), "float32"),
-            w2: R.Tensor((8, 32), "float32"),
-        ):
-            with R.dataflow():
-                a = R.tanh(R.matmul(x, w0))
-                b = R.tanh(R.matmul(a, w1))
-                c = R.tanh(R.matmul(b, w2))
-                loss = R.sum(R.multiply(c, c))
-                R.output(loss)
-            return loss
-        """)
+    body = """
+        a = R.tanh(R.matmul(x, w0))
+        b = R.tanh(R.matmul(a, w1))
+        c = R.tanh(R.matmul(b, w2))
+        loss = R.sum(R.multiply(c, c))
+    """
+    mod = parse_flow(body, x=(256, 16), w0=(16, 32), w1=(32, 8), w2=(8, 32))
     adjoint = Gradient("main", ["w0", "w1", "w2"])(mod)
     for one in (LegalizeOps(), EliminateCommonSubexpr(), CanonicalizeBindings()):
         adjoint = one(adjoint)

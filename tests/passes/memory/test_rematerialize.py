@@ -255,17 +255,13 @@ def test_small_sums_are_kept() -> None:
 
 def test_random_numbers_are_drawn_alike() -> None:
     """What a dropout drew for the forward part is drawn again, bit for bit."""
-    mod = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((64, 64), "float32")):
-            with R.dataflow():
-                y = R.tanh(x)
-                noise = R.random.uniform(R.random.key(7), (64, 64))
-                z = R.multiply(y, noise)
-                gv = R.sum(R.exp(R.sin(z)))
-                R.output(gv)
-            return gv
-        """)
+    body = """
+        y = R.tanh(x)
+        noise = R.random.uniform(R.random.key(7), (64, 64))
+        z = R.multiply(y, noise)
+        gv = R.sum(R.exp(R.sin(z)))
+    """
+    mod = parse_flow(body, x=(64, 64))
     kept = prepared(mod)
     found = Rematerialize(ADJOINT, policy="none", must_recompute=["noise"])(kept)
     assert "noise_again" in found.script()

@@ -17,36 +17,26 @@ from relaxjax.passes import (
     search_fc_transpose,
 )
 
-DENSE = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor((2, 6), "float32"), w: R.Tensor((4, 6), "float32"),
-        v: R.Tensor((4, 4), "float32"),
-    ):
-        with R.dataflow():
-            w1 = R.permute_dims(w)
-            a = R.matmul(x, w1)
-            v1 = R.permute_dims(v, axes=[1, 0])
-            gv = R.add(R.matmul(a, v1), R.matmul(a, v))
-            R.output(gv)
-        return gv
-    """)
+DENSE = parse_flow(
+    """
+    w1 = R.permute_dims(w)
+    a = R.matmul(x, w1)
+    v1 = R.permute_dims(v, axes=[1, 0])
+    gv = R.add(R.matmul(a, v1), R.matmul(a, v))
+    """,
+    x=(2, 6),
+    w=(4, 6),
+    v=(4, 4),
+)
 
 
 def test_a_weight_is_taken_transposed() -> None:
-    after = parse_functions("""
-        @R.function
-        def main(
-            x: R.Tensor((2, 6), "float32"), w_t: R.Tensor((6, 4), "float32"),
-            v: R.Tensor((4, 4), "float32"),
-        ):
-            with R.dataflow():
-                a = R.matmul(x, w_t)
-                v1 = R.permute_dims(v, axes=[1, 0])
-                gv = R.add(R.matmul(a, v1), R.matmul(a, v))
-                R.output(gv)
-            return gv
-        """)
+    body = """
+        a = R.matmul(x, w_t)
+        v1 = R.permute_dims(v, axes=[1, 0])
+        gv = R.add(R.matmul(a, v1), R.matmul(a, v))
+    """
+    after = parse_flow(body, x=(2, 6), w_t=(6, 4), v=(4, 4))
     names = search_fc_transpose(DENSE["main"])
     assert names == ["w"]
     found = SimplifyFCTranspose(names)(DENSE)

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 from partition_programs import ADJOINT, MLP, check_gradient, check_same_results
 
 from relaxjax.ir.module import IRModule
@@ -271,18 +271,15 @@ def test_a_long_group_names_its_first_operators() -> None:
 
 
 def test_groups_that_differ_in_a_layout_alone_are_two_functions() -> None:
-    module = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((2, 2), "float32")):
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.layout_transform(a, index_map=lambda i, j: (i, j))
-                c = R.sin(x)
-                d = R.layout_transform(c, index_map=lambda i, j: (i, j))
-                e = R.exp(x)
-                f = R.layout_transform(e, index_map=lambda i, j: (j, i))
-                R.output(b, d, f)
-            return (b, d, f)
-    """)
+    body = """
+        a = R.exp(x)
+        b = R.layout_transform(a, index_map=lambda i, j: (i, j))
+        c = R.sin(x)
+        d = R.layout_transform(c, index_map=lambda i, j: (i, j))
+        e = R.exp(x)
+        f = R.layout_transform(e, index_map=lambda i, j: (j, i))
+        return (b, d, f)
+    """
+    module = parse_flow(body, x=(2, 2))
     assert len(FuseOps(2)(module)) == 4
     check_same_results(module, FuseOps(2)(module))

@@ -393,22 +393,17 @@ def test_groups_that_are_alike_are_one_function() -> None:
 
 def test_what_another_block_computes_is_no_part_of_a_match() -> None:
     """A group could not hold it, and would go by the name of a pattern that it is not."""
-    module = parse_functions("""
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            w: R.Tensor((3, 4), "float32"),
-            c: R.Tensor((), "bool"),
-        ) -> R.Tensor((2, 4), "float32"):
-            product = R.matmul(x, w)
-            if c:
-                with R.dataflow():
-                    result = R.nn.relu(product)
-                    R.output(result)
-                out = result
-            else:
-                out = product
-            return out
-    """)
+    body = """
+        product = R.matmul(x, w)
+        if c:
+            with R.dataflow():
+                result = R.nn.relu(product)
+                R.output(result)
+            out = result
+        else:
+            out = product
+        return out
+    """
+    module = parse_main(body, x=(2, 3), w=(3, 4), c='R.Tensor((), "bool")')
     pattern = ("mine.matmul_relu", is_op("relax.nn.relu")(is_op("relax.matmul")(x, y)))
     assert FuseOpsByPattern([pattern])(module) is module
