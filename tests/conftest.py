@@ -31,10 +31,8 @@ from fast_part import mark_fast
 from kept_programs import KeptPrograms, kept_folder
 from suite_part import leave_out
 
-from relaxjax.ir.check import check_well_formed
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, assert_structural_equal, check_well_formed
 from relaxjax.ir.op import OPS
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.script import from_source
 

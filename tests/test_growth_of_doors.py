@@ -11,32 +11,15 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 from full import share
-from growing_programs import (
-    SHAPES,
-    SQUARE,
-    chain,
-    jax_calls,
-    jax_loops,
-    nested_branches,
-    trainable,
-)
+from growing_programs import SHAPES, SQUARE, chain, jax_calls, jax_loops, nested_branches, trainable
 from growing_work import DOORS, differentiating
 from growth_laws import QUADRATIC, Law, check_growth, law_of, of_shape
 
-from relaxjax.dpl import (
-    PatternContext,
-    is_const,
-    is_op,
-    rewrite_bindings,
-    rewrite_call,
-    wildcard,
-)
+from relaxjax.dpl import PatternContext, is_const, is_op, rewrite_bindings, rewrite_call, wildcard
 from relaxjax.frontends import from_jax
-from relaxjax.ir.check import check_well_formed
+from relaxjax.ir import IRModule, check_well_formed, structural_hash
 from relaxjax.ir.dims import SymbolicVar, dim_sum
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import structural_hash
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import export
 from relaxjax.optim import SGD

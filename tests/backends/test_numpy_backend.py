@@ -13,8 +13,7 @@ from parsing import parse_flow, parse_function
 
 from relaxjax.backends import compile_numpy, evaluate_numpy, numpy_supports
 from relaxjax.backends.numpy_operators import NUMPY
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Call, Var
+from relaxjax.ir import BlockBuilder, Call, Var
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.lowering import build

@@ -14,11 +14,8 @@ from operator_evaluation import evaluate
 
 from relaxjax.backends import evaluate_numpy, numpy_supports
 from relaxjax.backends.numpy_operators import NUMPY
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.function import Function
+from relaxjax.ir import BlockBuilder, Call, Function, TensorType, Var
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ops.declare import OpError
 
 DTYPES = ["bool", "int8", "uint8", "int32", "uint32", "float16", "float32"]

@@ -10,11 +10,8 @@ from applying import QUICK
 from parsing import parse_flow, parse_function, parse_functions
 
 from relaxjax.backends import compile_pallas, pallas_supports
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function
+from relaxjax.ir import BlockBuilder, Function, TensorType, Var
 from relaxjax.ir.op import OPS
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import build, to_jax
 from relaxjax.passes import FuseOpsByPattern, RunCodegen, get_patterns_with_prefix
 

@@ -10,8 +10,7 @@ captures, and every match_cast.
 import pytest
 from asking_tvm import asked_of_tvm
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.passes.simplification.dead_code_elimination import DeadCodeElimination
 from relaxjax.script import from_source
 

@@ -13,9 +13,8 @@ import pytest
 from asking_tvm import asked_of_tvm
 from parsing import parse_module
 
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.ir.op import OPS
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import Gradient
 
 MATRIX = 'R.Tensor((2, 3), dtype="float32")'

@@ -9,8 +9,7 @@ from asking_tvm import asked_of_tvm
 
 import relaxjax.dpl
 import relaxjax.passes
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.script import from_source
 from relaxjax.script import relax as R
 

@@ -12,9 +12,7 @@ from full import how_many
 from parsing import parse_module
 from tvm_programs import arguments, program
 
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Function, IRModule, assert_structural_equal
 from relaxjax.lowering import build
 from relaxjax.passes import Gradient
 

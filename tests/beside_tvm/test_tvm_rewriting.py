@@ -11,8 +11,7 @@ what it reads in float32 again.
 import pytest
 from asking_tvm import asked_of_tvm
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.passes import CombineParallelMatmul, ConvertLayout, ToMixedPrecision
 from relaxjax.script import from_source
 

@@ -11,10 +11,7 @@ from asking_tvm import asked_of_tvm
 from parsing import parse_module
 
 from relaxjax import losses, optim
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import Function, TensorType, Var, assert_structural_equal
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source

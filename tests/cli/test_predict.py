@@ -19,8 +19,7 @@ from small_models import (
 )
 
 from relaxjax.cli import main
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD

@@ -17,8 +17,7 @@ from relaxjax.cli.failure import InputError
 from relaxjax.cli.stored import Stored, agree_on, content, npy_folder, safetensors, told_to_all
 from relaxjax.cli.train_batches import epochs_of, evaluated_of
 from relaxjax.cli.train_data import held_out, read_examples, to_run_on
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.training import processes
 from relaxjax.training.processes import Conversation, ProcessesError
 

@@ -7,9 +7,7 @@ import optax
 import pytest
 
 from relaxjax.cli.train_setup import OPTIMIZERS, optimizer
-from relaxjax.ir.expr import Var
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import TensorType, Var, assert_structural_equal
 from relaxjax.optim import from_optax
 
 

@@ -4,8 +4,7 @@ import pytest
 from parsing import parse_function
 
 from relaxjax.dpl import DFPattern, PatternContext, PatternSeq, is_op, wildcard
-from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.function import BindingBlock, Function
+from relaxjax.ir import BindingBlock, Expr, Function, Var
 
 diamond = parse_function("""
     @R.function

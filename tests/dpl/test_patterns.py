@@ -27,10 +27,8 @@ from relaxjax.dpl import (
     reject,
     wildcard,
 )
+from relaxjax.ir import Expr, Function, GlobalVar, ShapeExpr, TensorType, Var, const
 from relaxjax.ir.dims import Dim, SymbolicVar
-from relaxjax.ir.expr import Expr, GlobalVar, ShapeExpr, Var, const
-from relaxjax.ir.function import Function
-from relaxjax.ir.types import TensorType
 from relaxjax.script import relax as R
 
 PROGRAMS = parse_functions("""

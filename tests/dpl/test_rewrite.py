@@ -20,11 +20,7 @@ from relaxjax.dpl import (
     rewrite_call,
     wildcard,
 )
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Expr, Function, IRModule, Var, assert_structural_equal, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 from relaxjax.script import relax as R

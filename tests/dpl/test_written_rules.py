@@ -4,9 +4,7 @@ import pytest
 from parsing import parse_function, parse_functions
 
 from relaxjax.dpl import PatternMatchingRewriter
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal, well_formed
 
 RULE = """
     @R.function

@@ -13,15 +13,7 @@ from hostile_program import HOSTILE, LONG, hostile_document
 
 from relaxjax import explore, value_and_grad
 from relaxjax.explorer import Document
-from relaxjax.explorer.document import (
-    Communication,
-    Exchange,
-    Hunk,
-    Line,
-    Place,
-    Source,
-    Stage,
-)
+from relaxjax.explorer.document import Communication, Exchange, Hunk, Line, Place, Source, Stage
 from relaxjax.explorer.page import page as page_of
 
 VIEWS = ("program", "passes", "memory", "cost", "graph")

@@ -14,15 +14,12 @@ from relaxjax.explorer.document import Exchange, Number, Numbers
 from relaxjax.explorer.explorer import _communication_of
 from relaxjax.explorer.printed import Places
 from relaxjax.explorer.step_numbers import LEAST, _Seen
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.span import Span
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, Span, TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
-from relaxjax.training import Trainer
-from relaxjax.training.communication import CommunicationReport
+from relaxjax.training import CommunicationReport, Trainer
 from relaxjax.training.communication import Exchange as TrainingExchange
 
 MODEL = """

@@ -7,8 +7,7 @@ import pytest
 from parsing import parse_flow, parse_function
 
 from relaxjax import tvm
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import assert_structural_equal, well_formed
 from relaxjax.tvm import relax
 from relaxjax.tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
 

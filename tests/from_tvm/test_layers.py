@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from relaxjax import SetupTrainer, VirtualMachine, build
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import ObjectType
+from relaxjax.ir import ObjectType, Var
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD
 from relaxjax.script import relax as R

@@ -11,8 +11,7 @@ import pytest
 
 import relaxjax
 from relaxjax import IRModule, TensorType, from_jax, to_jax
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import SymbolicVar, assert_structural_equal
 from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source
 

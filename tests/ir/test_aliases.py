@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir import aliases, expr, function, op, types
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, aliases, expr, function, op, types
 
 
 def test_the_old_names_are_the_new_classes() -> None:

@@ -2,10 +2,8 @@
 
 import pytest
 
+from relaxjax.ir import BindingBlock, DataflowBlock, Span, Var, VarBinding, const
 from relaxjax.ir.blocks import tidy_blocks
-from relaxjax.ir.expr import Var, const
-from relaxjax.ir.function import BindingBlock, DataflowBlock, VarBinding
-from relaxjax.ir.span import Span
 
 A, B, C = (VarBinding(Var(name), const(1)) for name in "abc")
 

@@ -31,13 +31,7 @@ from relaxjax.ir.function import (
 )
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    ShapeType,
-    TensorType,
-    TupleType,
-)
+from relaxjax.ir.types import FuncType, ObjectType, ShapeType, TensorType, TupleType
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 TY = TensorType((N, 2), "float32")

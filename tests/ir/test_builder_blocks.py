@@ -8,15 +8,7 @@ import relaxjax.ops  # noqa: F401  # the operators behind the signs
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import (
-    Call,
-    DataflowVar,
-    Expr,
-    ExternFunc,
-    ShapeExpr,
-    Tuple,
-    Var,
-)
+from relaxjax.ir.expr import Call, DataflowVar, Expr, ExternFunc, ShapeExpr, Tuple, Var
 from relaxjax.ir.function import (
     BindingBlock,
     DataflowBlock,
@@ -28,10 +20,7 @@ from relaxjax.ir.function import (
 )
 from relaxjax.ir.node import replace
 from relaxjax.ir.span import Span
-from relaxjax.ir.types import (
-    ShapeType,
-    TensorType,
-)
+from relaxjax.ir.types import ShapeType, TensorType
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 TY = TensorType((N, 2), "float32")

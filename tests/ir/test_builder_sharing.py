@@ -1,8 +1,6 @@
 """What is nested twice as the very same object is computed once."""
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import BlockBuilder, TensorType, Var
 from relaxjax.ops.core import print_ as write
 from relaxjax.ops.unary import exp, sin
 

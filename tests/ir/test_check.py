@@ -35,18 +35,11 @@ from relaxjax.ir.expr import (
     Var,
     const,
 )
-from relaxjax.ir.function import (
-    Function,
-    SeqExpr,
-)
+from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import renew
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    TupleType,
-)
+from relaxjax.ir.types import FuncType, ObjectType, TupleType
 
 # What is right
 

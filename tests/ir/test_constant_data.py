@@ -6,10 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ir.expr import Constant, const
+from relaxjax.ir import Constant, Span, TensorType, const
 from relaxjax.ir.node import replace
-from relaxjax.ir.span import Span
-from relaxjax.ir.types import TensorType
 
 
 @pytest.mark.parametrize(

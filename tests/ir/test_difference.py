@@ -9,9 +9,7 @@ import pytest
 from parsing import parse_functions
 
 import relaxjax
-from relaxjax.ir.expr import Constant
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Constant, Function, IRModule
 from relaxjax.passes import DeadCodeElimination, Gradient, LegalizeOps
 from relaxjax.script import from_source
 

@@ -1,10 +1,7 @@
 """Spelling out calls inside a function."""
 
+from relaxjax.ir import Call, Expr, Function, Op, assert_structural_equal
 from relaxjax.ir.expand import expand_calls
-from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.function import Function
-from relaxjax.ir.op import Op
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.script import from_source
 
 

@@ -36,14 +36,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import Node, replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.span import Span
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType
 
 N = SymbolicVar("n")
 TY = TensorType((N, 2), "float32")

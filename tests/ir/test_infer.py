@@ -11,15 +11,7 @@ from relaxjax.ir.function import BindingBlock, If, MatchCast, SeqExpr, VarBindin
 from relaxjax.ir.infer import call_type, infer, is_pure_call, unify, unify_dims
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 
 N, M, K, OWN = (SymbolicVar(name) for name in ("n", "m", "k", "own"))
 

@@ -7,15 +7,7 @@ import pytest
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var
 from relaxjax.ir.lattice import Fit, common_type, erase, fits
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 S = Var("s", ShapeType(None, 2))

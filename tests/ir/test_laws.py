@@ -1,9 +1,8 @@
 """Tables of laws, looked up by operators."""
 
-from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir import Call, Expr, TensorType, Var
 from relaxjax.ir.laws import Laws, law, says
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses
 
 X = Var("x", TensorType((2,), "float32"))

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.expr import Call, Expr, Var, const
+from relaxjax.ir import Attrs, Call, Expr, ObjectType, TensorType, Var, const
 from relaxjax.ir.op import OPS, Op, Param, arguments, get_op, register, typed
 from relaxjax.ir.registry import did_you_mean
-from relaxjax.ir.types import ObjectType, TensorType
 
 TY = TensorType((2,), "float32")
 X, Y, Z = (Var(name, TY) for name in "xyz")

@@ -33,13 +33,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.print_options import PrintOptions
 from relaxjax.ir.printer import _Printer, print_node, variable_names
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    ShapeType,
-    TensorType,
-    TupleType,
-)
+from relaxjax.ir.types import FuncType, ObjectType, ShapeType, TensorType, TupleType
 
 VECTOR = TensorType((3,), "float32")
 NOTHING = TupleType(())

@@ -36,15 +36,7 @@ from relaxjax.ir.function import (
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS, Op, Param, get_op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from relaxjax.script import from_source
 
 N, M, Q = SymbolicVar("n"), SymbolicVar("m"), SymbolicVar("q")

@@ -3,8 +3,7 @@
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import TensorType, well_formed
 from relaxjax.passes import (
     ConvertLayout,
     LambdaLift,

@@ -4,12 +4,10 @@ from collections.abc import Callable
 
 from parsing import parse_function, parse_main
 
-from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.function import Function
+from relaxjax.ir import Call, Expr, Function, Var, assert_structural_equal
 from relaxjax.ir.laws import Law, Laws, law
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.rewriting import REWRITES, Rewrite, fixed_point
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.uses import Uses, direct_uses
 from relaxjax.ir.walk import all_vars
 

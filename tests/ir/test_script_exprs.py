@@ -26,15 +26,7 @@ from relaxjax.ir.expr import (
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import Node
 from relaxjax.ir.op import Op, Param
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from relaxjax.ops.binary import add
 
 VECTOR = TensorType((3,), "float32")

@@ -37,14 +37,7 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.serialize import MAX_DEPTH, load_json, save_json
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import assert_structural_equal, structural_equal, structural_hash
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 TY = TensorType((N, 2), "float32")

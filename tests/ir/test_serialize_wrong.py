@@ -12,22 +12,14 @@ from hypothesis import strategies as st
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import (
-    ShapeExpr,
-    Tuple,
-    Var,
-    const,
-)
+from relaxjax.ir.expr import ShapeExpr, Tuple, Var, const
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import Node
 from relaxjax.ir.serialize import load_json, save_json
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import (
-    ObjectType,
-    TensorType,
-)
+from relaxjax.ir.types import ObjectType, TensorType
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 TY = TensorType((N, 2), "float32")

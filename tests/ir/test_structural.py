@@ -43,15 +43,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import assert_structural_equal, structural_equal, structural_hash
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 
 TY = TensorType((2,), "float32")
 

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import ShapeExpr, Var
+from relaxjax.ir import ShapeExpr, SymbolicVar, Var
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import (

@@ -3,8 +3,7 @@
 import pytest
 from parsing import parse_function
 
-from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.function import Function, MatchCast, SeqExpr
+from relaxjax.ir import Call, Function, MatchCast, SeqExpr, Var
 from relaxjax.ir.node import replace
 from relaxjax.ir.uses import Uses, count_uses, direct_uses, values_of, values_of_kind
 from relaxjax.ir.walk import all_vars, nested_bindings

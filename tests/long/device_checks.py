@@ -6,13 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from memory import SHARES, SMALL, chooser_of
-from operator_evaluation import (
-    call_of,
-    evaluate,
-    has_slope,
-    lowered,
-    reverse,
-)
+from operator_evaluation import call_of, evaluate, has_slope, lowered, reverse
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
 from whole_models import MODELS

@@ -7,11 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import ShapeType, TensorType
+from relaxjax.ir import IRModule, ShapeType, SymbolicVar, TensorType, Var, assert_structural_equal
 from relaxjax.losses import CategoricalCrossEntropyLoss, CrossEntropyLoss, Loss, NLLLoss
 from relaxjax.losses.base import Reduction
 from relaxjax.lowering import to_jax

@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import BlockBuilder, Expr, SymbolicVar, TensorType, Var, assert_structural_equal
 from relaxjax.losses import CrossEntropyLoss, L1Loss, Loss, MSELoss
 from relaxjax.ops.declare import OpError
 from relaxjax.script import from_source

@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, Classifier, batch, trainable
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import Function, IRModule, SymbolicVar, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss, from_jax, from_relax
 from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.optim import SGD

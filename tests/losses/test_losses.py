@@ -11,10 +11,7 @@ import optax
 import pytest
 from scipy import special
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, SymbolicVar, TensorType, assert_structural_equal
 from relaxjax.losses import (
     BCELoss,
     BCEWithLogitsLoss,

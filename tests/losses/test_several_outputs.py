@@ -8,9 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir import IRModule, SymbolicVar, TensorType, Type
 from relaxjax.losses import (
     CosineEmbeddingLoss,
     CrossEntropyLoss,

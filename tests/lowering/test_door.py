@@ -10,12 +10,8 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
+from relaxjax.ir import IRModule, SeqExpr, SymbolicVar, TensorType, Var
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import SeqExpr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import ArgumentError, to_jax
 
 X = np.arange(6, dtype="float32").reshape(2, 3)

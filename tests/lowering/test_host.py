@@ -11,8 +11,7 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax import build, to_jax, to_python
-from relaxjax.lowering import ArgumentError, LoweringError
-from relaxjax.lowering.virtual_machine import VirtualMachine
+from relaxjax.lowering import ArgumentError, LoweringError, VirtualMachine
 from relaxjax.ops.packed import PACKED, TRACEABLE, register_packed
 from relaxjax.tvm.nd import NDArray
 from relaxjax.tvm.relax.vm import VirtualMachine as TvmMachine

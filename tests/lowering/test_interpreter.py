@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_main
 
+from relaxjax.ir import Call, ExternFunc, IRModule, Op, SeqExpr, TensorType, Var
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.expr import Call, ExternFunc, Var
-from relaxjax.ir.function import SeqExpr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import ArgumentError, LoweringError, build, to_jax
 from relaxjax.ops.packed import PACKED, register_packed
 from relaxjax.passes import CanonicalizeBindings, Gradient

@@ -11,11 +11,8 @@ from jax import lax
 from jax.core import Tracer
 from parsing import parse_functions, parse_main
 
-from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Call, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.ir.op import OPS, Op
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import LoweringError, legalize, to_jax
 from relaxjax.lowering.tracing import _traced

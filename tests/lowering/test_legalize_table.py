@@ -9,11 +9,9 @@ from full import share
 from operator_evaluation import call_of
 from operator_sample_table import SAMPLES
 
+from relaxjax.ir import IRModule, assert_structural_equal, check_well_formed, well_formed
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.check import check_well_formed, well_formed
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import legalize, to_jax
 from relaxjax.lowering.interpreter import holds_tensors
 from relaxjax.script import from_source

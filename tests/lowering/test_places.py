@@ -5,8 +5,7 @@ import re
 import numpy as np
 from parsing import parse_flow, parse_functions
 
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Function, IRModule
 from relaxjax.ir.printer import variable_names
 from relaxjax.lowering import build
 from relaxjax.passes import Gradient

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from parsing import parse_flow
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering import to_jax, to_python
 from relaxjax.passes import Gradient, LegalizeOps
 

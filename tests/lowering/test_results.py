@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, TensorType, TupleType, Type
 from relaxjax.ir.op import OPS
-from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.lowering import LoweringError, build, to_jax
 from relaxjax.ops import op
 from relaxjax.testing import check_gradients

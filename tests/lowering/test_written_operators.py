@@ -11,8 +11,7 @@ from operator_evaluation import call_of
 from operator_sample_table import SAMPLES
 from written_programs import canonical, written
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.lowering import LoweringError, legalize, to_jax, to_python
 from relaxjax.ops.platform import PLATFORM

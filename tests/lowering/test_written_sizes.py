@@ -8,12 +8,8 @@ import pytest
 from parsing import parse_functions, parse_main
 from written_programs import check, text_of, unused_names, written
 
+from relaxjax.ir import IRModule, SeqExpr, SymbolicVar, TensorType, Var
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import SeqExpr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import LoweringError, to_python
 
 X = np.arange(6, dtype="float32").reshape(2, 3) - 2

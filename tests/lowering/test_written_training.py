@@ -10,9 +10,8 @@ from small_models import Classifier, trainable
 from written_programs import run_alone, same_bits
 
 from relaxjax.cli.demo import trainable as tutorial
+from relaxjax.ir import IRModule, TensorType, TupleType
 from relaxjax.ir.expr import np_dtype
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import build, to_python
 from relaxjax.optim import SGD, Adam

@@ -12,11 +12,7 @@ from full import FULL
 from whole_model import WholeModel
 from whole_models import MODELS
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Call
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Call, IRModule, Op, assert_structural_equal, well_formed
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient

@@ -15,11 +15,9 @@ from operator_sample_table import SAMPLES
 from operator_samples import Array, Sample
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
-from relaxjax.ir.expr import Call, Var
+from relaxjax.ir import Call, TensorType, Var
 from relaxjax.ir.op import OPS, Op, get_op
-from relaxjax.ir.types import TensorType
-from relaxjax.script import from_source
-from relaxjax.script.errors import ScriptError
+from relaxjax.script import ScriptError, from_source
 
 # Shapes that depend on values cannot be traced, and effects are not to happen here.
 UNTRACED = {name for name, op in OPS.items() if "data_dependent" in op.facts or not op.pure}

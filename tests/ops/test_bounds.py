@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Function, IRModule
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source

@@ -8,12 +8,8 @@ import jax.numpy as jnp
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, Expr, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops.checkpointing import emit_checkpoint, emit_checkpoint_sequential
 from relaxjax.passes import Gradient

@@ -5,9 +5,7 @@ import jax.numpy as jnp
 import pytest
 from parsing import parse_functions, parse_module
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import TensorType, Var, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.closures import make_closure

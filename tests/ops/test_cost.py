@@ -12,14 +12,10 @@ from operator_sample_table import SAMPLES
 from parsing import parse_functions, parse_main
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
+from relaxjax.ir import Call, Function, IRModule, SymbolicVar, TensorType, TupleType, Var
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dim_variables import substitute_dim
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS, Op, get_op
-from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import build
 from relaxjax.ops.cost import Cost, cost_of, function_cost
 from relaxjax.ops.cost_rules import SORTS, TRANSCENDENTAL_FLOPS

@@ -10,17 +10,14 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_module
 
-from relaxjax.ir.expr import Expr, Var, const
+from relaxjax.ir import Expr, ShapeType, TensorType, Var, assert_structural_equal, const
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.lowering import build, to_python
 from relaxjax.ops.devices import devices_known
 from relaxjax.passes import FoldConstant, Gradient, LegalizeOps
-from relaxjax.script import from_source
+from relaxjax.script import ScriptError, from_source
 from relaxjax.script import relax as R
-from relaxjax.script.errors import ScriptError
 
 MOVING = parse_functions("""
     I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 1)]})

@@ -11,12 +11,9 @@ import pytest
 from applying import applied, call, gradient, var
 from operator_evaluation import evaluate
 
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
 from relaxjax.ir.dims import Dim, SymbolicVar
-from relaxjax.ir.expr import Expr, Var, const
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.declare import OpError
 from relaxjax.passes import LegalizeOps

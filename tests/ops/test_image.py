@@ -8,9 +8,7 @@ import pytest
 from applying import applied, inferred, tensor
 from numpy_references_image import PLACES, ROUND, affine_grid, grid_sample, resize2d, resize3d
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import ShapeExpr, Var
-from relaxjax.ir.types import ShapeType, TensorType
+from relaxjax.ir import ShapeExpr, ShapeType, SymbolicVar, TensorType, Var
 from relaxjax.ops import OpError
 
 RANDOM = np.random.default_rng(3)

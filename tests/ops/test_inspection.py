@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ir.expr import Expr, PrimExpr, Var, const
+from relaxjax.ir import Expr, PrimExpr, PrimType, TensorType, Var, const
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import PrimType, TensorType
 from relaxjax.lowering import build, to_python
 from relaxjax.ops import OpError
 from relaxjax.script import from_source

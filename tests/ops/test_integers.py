@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from applying import applied, call
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Constant, Var, const
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import BlockBuilder, Constant, SymbolicVar, TensorType, Var, const
 from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.passes import FoldConstant, LegalizeOps
 

@@ -9,11 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.jax_functions import call_jax

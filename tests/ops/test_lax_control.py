@@ -10,10 +10,8 @@ import pytest
 from jax_reading import read_module
 from parsing import parse_functions
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function
+from relaxjax.ir import Function, FuncType, TensorType, TupleType, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.cost import Cost, function_cost

@@ -14,10 +14,8 @@ from jax.interpreters.mlir import lower_fun, register_lowering
 
 from relaxjax.autodiff import value_and_grad
 from relaxjax.frontends import from_jax
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var, const
+from relaxjax.ir import ObjectType, ShapeType, SymbolicVar, TensorType, TupleType, Var, const
 from relaxjax.ir.op import OPS, get_op
-from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.lax import lax_op

@@ -10,9 +10,7 @@ from jax import lax
 from jax_reading import read_function
 
 from relaxjax import from_jax
-from relaxjax.ir.expr import Call
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Call, Function, IRModule
 from relaxjax.ir.op import get_op
 
 X = np.ones((4, 6), "float32")

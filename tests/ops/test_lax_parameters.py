@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir import Attrs, SymbolicVar
 from relaxjax.ops.lax import JaxSymbols
 from relaxjax.ops.lax.parameters import (
     UnsupportedParameterError,

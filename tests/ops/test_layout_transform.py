@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, Var
+from relaxjax.ir import Call, SymbolicVar, TensorType, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ops import OpError
 
 n = SymbolicVar("n")

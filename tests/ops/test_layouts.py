@@ -11,7 +11,7 @@ from applying import QUICK
 from operator_evaluation import call_of, evaluate
 from operator_sample_table import SAMPLES
 
-from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir import Call, Expr, TensorType, Tuple, TupleGetItem, TupleType, Var
 from relaxjax.ir.layout import (
     OPAQUE,
     LayoutRule,
@@ -24,7 +24,6 @@ from relaxjax.ir.layout import (
     without,
 )
 from relaxjax.ir.op import OPS, get_op
-from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ops import OpError
 from relaxjax.ops.rearranging import AGNOSTIC
 

@@ -11,10 +11,8 @@ from parsing import parse_flow
 
 import relaxjax
 from relaxjax import IRModule, to_jax
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var
+from relaxjax.ir import SymbolicVar, TensorType, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ops import OpError
 from relaxjax.passes import Gradient
 

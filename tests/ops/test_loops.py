@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_module
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.script import ScriptError
 

@@ -13,8 +13,7 @@ from jax import export
 from operator_evaluation import call_of
 from operator_sample_table import SAMPLES
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, IRModule
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.lowering import legalize, to_jax
 

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ir.expr import Var
+from relaxjax.ir import TensorType, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ops import OpError
 
 STEPS = jnp.arange(400)

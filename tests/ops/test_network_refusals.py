@@ -9,9 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from relaxjax.ir.expr import Expr, PrimExpr, Var
+from relaxjax.ir import Expr, PrimExpr, PrimType, TensorType, TupleType, Var
 from relaxjax.ir.op import OPS, arguments, get_op
-from relaxjax.ir.types import PrimType, TensorType, TupleType
 from relaxjax.ops import OpError, op
 
 

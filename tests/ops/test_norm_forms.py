@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from operator_evaluation import evaluate
 
-from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir import Call, Expr, TensorType, Var
 from relaxjax.ir.op import Op, arguments, get_op
-from relaxjax.ir.types import TensorType
 
 RANDOM = np.random.default_rng(0)
 

@@ -36,9 +36,8 @@ from operator_sample_table import SAMPLES
 from operator_samples import Sample
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
-from relaxjax.ir.expr import Call, Expr, Tuple, Var
+from relaxjax.ir import Call, Expr, ObjectType, ShapeType, TensorType, Tuple, TupleType, Type, Var
 from relaxjax.ir.op import OPS, ZERO_GRADIENT, arguments, get_op
-from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
 from relaxjax.ops.declare import OpError
 

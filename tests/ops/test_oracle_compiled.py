@@ -13,12 +13,8 @@ from operator_evaluation import call_of, has_slope
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, Call, Expr, Function, IRModule, Tuple, TupleGetItem, TupleType
 from relaxjax.ir.op import OPS, ZERO_GRADIENT, get_op
-from relaxjax.ir.types import TupleType
 from relaxjax.testing import Way, compare_compilations
 from relaxjax.testing.compilations import POLICIES, ROUTES
 from relaxjax.testing.rounding import in_dtype, widest_of

@@ -8,12 +8,9 @@ import jax
 import numpy as np
 import pytest
 
+from relaxjax.ir import Call, IRModule, SymbolicVar, TensorType, Var
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, LegalizeOps

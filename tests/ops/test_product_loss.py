@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ir.expr import Var
+from relaxjax.ir import TensorType, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ops.declare import OpError
 from relaxjax.ops.emit import call
 from relaxjax.ops.nn import product_loss

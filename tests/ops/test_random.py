@@ -12,9 +12,7 @@ import pytest
 from applying import applied, inferred, tensor
 from parsing import parse_functions
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import ShapeExpr, Var
-from relaxjax.ir.types import ShapeType, TensorType
+from relaxjax.ir import ShapeExpr, ShapeType, SymbolicVar, TensorType, Var
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError, random
 from relaxjax.passes import Gradient, LegalizeOps

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir import Expr, ObjectType, PrimType, ShapeType, SymbolicVar, TensorType, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType
 from relaxjax.ops import OpError
 
 

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from parsing import parse_main
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir import Call, Expr, ShapeType, SymbolicVar, TensorType, Var
 from relaxjax.ir.op import OPS, get_op
-from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops import OpError, op
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from parsing import parse_flow
 
-from relaxjax.ir.expr import Call, Var
+from relaxjax.ir import Call, TensorType, Var
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
 

@@ -10,8 +10,7 @@ import pytest
 from applying import applied, inferred, tensor
 from parsing import parse_flow
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.passes import Gradient

@@ -11,13 +11,10 @@ from operator_sample_table import SAMPLES
 from operator_samples import Sample
 from parsing import parse_functions
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, Expr, Tuple, Var
+from relaxjax.ir import Call, Expr, SymbolicVar, TensorType, Tuple, Var
 from relaxjax.ir.op import OPS, Op, arguments, get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
-from relaxjax.ops import op
-from relaxjax.ops.declare import OpError
+from relaxjax.ops import OpError, op
 from relaxjax.ops.tangent import has_tangent_rule, tangent_of_call, without_tangent
 from relaxjax.passes import Jvp
 from relaxjax.testing.equations import run

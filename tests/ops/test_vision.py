@@ -14,8 +14,7 @@ from numpy_references_vision import (
     roi_pool,
 )
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir import SymbolicVar, TensorType, TupleType
 from relaxjax.ops import OpError
 
 Array = np.ndarray[Any, Any]

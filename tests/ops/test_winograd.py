@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from relaxjax.ir import Call, IRModule, TensorType, Var
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient

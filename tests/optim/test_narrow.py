@@ -6,8 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import TensorType, Var
 from relaxjax.optim import LAMB, SGD, Adam, Lazy, MomentumSGD, Narrow, ScheduleFreeAdamW, from_optax
 from relaxjax.passes.training.append_optimizer import is_by_number
 

@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir import Expr, ShapeType, SymbolicVar, TensorType, TupleType, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import ShapeType, TensorType, TupleType
 from relaxjax.optim import SGD, Adam, BoundOptimizer, MomentumSGD, Optimizer, Step
 from relaxjax.optim.base import complement
 

@@ -7,10 +7,7 @@ import chex
 import numpy as np
 import pytest
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD, Adam, MomentumSGD, Optimizer
 from relaxjax.script import from_source

@@ -6,10 +6,8 @@ import jax
 import optax
 import pytest
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
-from relaxjax.optim import SGD, Adam, MomentumSGD, from_optax
-from relaxjax.optim.from_optax import OptaxOptimizer
+from relaxjax.ir import TensorType, Var
+from relaxjax.optim import SGD, Adam, MomentumSGD, OptaxOptimizer, from_optax
 
 # optax sees them by name, and so in another order.
 PARAMS = [Var("w", TensorType((2, 3), "float32")), Var("b", TensorType((3,), "float32"))]

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from pass_samples import OTHER_RESULTS, SAMPLES, TOLERANCES, Case, needs_options, preserving, sample
 
 import relaxjax.passes
-from relaxjax.ir.check import check_well_formed
-from relaxjax.ir.structural import assert_structural_equal, structural_hash
+from relaxjax.ir import assert_structural_equal, check_well_formed, structural_hash
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 from relaxjax.passes.infrastructure.base import FACTORIES

@@ -14,11 +14,9 @@ import raising_cases
 from parsing import parse_functions
 
 import relaxjax.passes
-from relaxjax.ir.function import Function
+from relaxjax.ir import Function, IRModule, TensorType
 from relaxjax.ir.laws import Law, Laws
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.rewriting import fixed_point
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 
 MATRICES = ", ".join(f'{name}: R.Tensor((2, 2), "float32")' for name in "abcd")

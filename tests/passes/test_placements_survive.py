@@ -9,10 +9,8 @@ import pytest
 from parsing import parse_functions
 from pass_samples import Case, preserving, sample
 
+from relaxjax.ir import Call, IRModule, TensorType, TupleType, Type
 from relaxjax.ir.device_mesh import Placement
-from relaxjax.ir.expr import Call
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import build, to_jax

@@ -3,17 +3,9 @@
 import pytest
 from script_programs import MATRIX, function, module
 
+from relaxjax.ir import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from relaxjax.ir.device_mesh import DeviceMesh, meshes_listed
 from relaxjax.ir.dims import SymbolicVar, dim_text
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
 from relaxjax.script import annotations
 from relaxjax.script.annotations import resolve
 

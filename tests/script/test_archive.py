@@ -15,10 +15,8 @@ from hypothesis import given, settings
 from parsing import parse_module
 from strategies import modules
 
+from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.expr import Constant, np_dtype
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.script import ArchiveError, load_archive, program_file, save_archive
 
 MOD = parse_module("""

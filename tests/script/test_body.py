@@ -7,18 +7,11 @@ import pytest
 from script_programs import MATRIX, function, names, round_trip, values
 
 from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.expr import (
-    Call,
-    DataflowVar,
-)
+from relaxjax.ir.expr import Call, DataflowVar
 from relaxjax.ir.function import DataflowBlock, Function, If, MatchCast, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import (
-    ObjectType,
-    TensorType,
-    TupleType,
-)
+from relaxjax.ir.types import ObjectType, TensorType, TupleType
 from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.script import from_source
 

@@ -3,10 +3,7 @@
 import pytest
 from script_programs import MATRIX, function, names, statements
 
-from relaxjax.ir.function import Function
-from relaxjax.ir.types import (
-    TupleType,
-)
+from relaxjax.ir import Function, TupleType
 from relaxjax.script import ScriptError, from_source, ir, lax, relax, tirx
 
 

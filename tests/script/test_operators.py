@@ -13,11 +13,8 @@ from jax import export
 from script_programs import function
 
 from relaxjax import IRModule, to_jax, to_python
-from relaxjax.ir import structural_equal
+from relaxjax.ir import Function, PrimType, load_json, save_json, structural_equal
 from relaxjax.ir.dims import SymbolicVar, compare
-from relaxjax.ir.function import Function
-from relaxjax.ir.serialize import load_json, save_json
-from relaxjax.ir.types import PrimType
 from relaxjax.passes import BindSymbolicVars
 from relaxjax.script import ScriptError, from_source, relax, tirx
 

@@ -6,10 +6,9 @@ from strategies import modules
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import print_apart
-from relaxjax.script.errors import ScriptError
+from relaxjax.script import ScriptError, from_source
 from relaxjax.script.printed import PRINTED_NAMES, check_printed
 from relaxjax.script.source import text_source
-from relaxjax.script.text import from_source
 
 MODULE = """
 @I.ir_module

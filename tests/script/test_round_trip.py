@@ -28,15 +28,7 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.function import BindingBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from relaxjax.script import from_source
 
 DTYPES = [

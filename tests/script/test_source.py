@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from script_programs import MATRIX, names, round_trip, values
 
-from relaxjax.ir.expr import Call, Constant, Expr, Var
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir import Call, Constant, Expr, Function, IRModule, TensorType, TupleType, Var
 from relaxjax.script import ScriptError, ir_module
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R

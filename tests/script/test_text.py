@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 from script_programs import MATRIX, function, module, names, round_trip, statements
 
-from relaxjax.ir.expr import (
-    Constant,
-    const,
-)
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import (
-    TensorType,
-)
+from relaxjax.ir import Constant, Function, IRModule, TensorType, const
 from relaxjax.script import ScriptError, from_source
 
 

@@ -21,11 +21,7 @@ from relaxjax.ir.expr import (
     const,
 )
 from relaxjax.ir.function import Function
-from relaxjax.ir.types import (
-    ShapeType,
-    TensorType,
-    TupleType,
-)
+from relaxjax.ir.types import ShapeType, TensorType, TupleType
 from relaxjax.script import from_source, lax, relax
 
 

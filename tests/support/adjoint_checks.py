@@ -5,9 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 from relaxjax.script import from_source

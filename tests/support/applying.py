@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from operator_evaluation import evaluate, reverse
 
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir import Expr, TensorType, Type, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType, Type
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
+from relaxjax.ir import FuncType, If, IRModule, SeqExpr, TensorType, TupleType, Type
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import (
@@ -24,9 +25,6 @@ from relaxjax.ir.expr import (
     Var,
     np_dtype,
 )
-from relaxjax.ir.function import If, SeqExpr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ops.emit import call, scalar, where
 from relaxjax.ops.shapes import element_count
 

@@ -5,13 +5,7 @@ from typing import Any
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
 from relaxjax.ir.check import faults
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import (
-    Call,
-    DataflowVar,
-    Expr,
-    ExternFunc,
-    Var,
-)
+from relaxjax.ir.expr import Call, DataflowVar, Expr, ExternFunc, Var
 from relaxjax.ir.fault import Fault
 from relaxjax.ir.function import (
     Binding,
@@ -23,11 +17,7 @@ from relaxjax.ir.function import (
     VarBinding,
 )
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import (
-    TensorType,
-    TupleType,
-    Type,
-)
+from relaxjax.ir.types import TensorType, TupleType, Type
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 TY = TensorType((N, 2), "float32")

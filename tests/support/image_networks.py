@@ -4,11 +4,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr, Var, const
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 
 DTYPE = "float64"
 

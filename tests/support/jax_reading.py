@@ -6,10 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from relaxjax.ir import Function, IRModule, Var
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
 from relaxjax.ops.lax import JaxSymbols, read_jaxpr, type_of
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from operator_samples import Array, Dims, Sample
 
-from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir import Function, SeqExpr, SymbolicVar
 from relaxjax.ir.expr import (
     Call,
     Constant,
@@ -21,7 +21,6 @@ from relaxjax.ir.expr import (
     Var,
     np_dtype,
 )
-from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments, get_op
 from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type, is_float

@@ -3,8 +3,7 @@
 from textwrap import dedent, indent
 from typing import Any
 
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Function, IRModule
 from relaxjax.script import from_source
 
 

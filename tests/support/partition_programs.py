@@ -7,9 +7,7 @@ import jax
 import numpy as np
 from parsing import parse_flow
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, well_formed
 from relaxjax.lowering import build, to_jax
 from relaxjax.passes import Gradient
 

@@ -4,15 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from relaxjax.dpl import is_op, wildcard
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir import BlockBuilder, Call, Expr, IRModule, TensorType
 from relaxjax.ir.expand import expand_bindings
-from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Binding
 from relaxjax.ir.global_info import VDevice
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.passes import (
     AnnotateTarget,
     FuseOpsByPattern,

@@ -12,12 +12,8 @@ from typing import Any
 import numpy as np
 from partition_samples import PARTITION_SAMPLES
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function
+from relaxjax.ir import Function, IRModule, SymbolicVar, TensorType, TupleType, Type, Var
 from relaxjax.ir.infer import unify
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
 from relaxjax.passes import (
     AnnotateSharding,

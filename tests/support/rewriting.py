@@ -2,8 +2,7 @@
 
 from parsing import parse_functions
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.passes import Pass
 
 

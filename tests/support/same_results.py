@@ -6,11 +6,7 @@ import chex
 import jax
 import numpy as np
 
-from relaxjax.ir.expr import Call
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import Call, Function, IRModule, Op, TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 

@@ -3,11 +3,7 @@
 from textwrap import dedent, indent
 from typing import Any
 
-from relaxjax.ir.expr import Expr
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import Expr, Function, IRModule, TensorType, assert_structural_equal
 from relaxjax.script import from_source
 
 MATRIX = TensorType((2, 3), "float32")

@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 from parsing import parse_flow, parse_functions, parse_main
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, Expr, IRModule, ObjectType, TensorType, Var
 from relaxjax.ir.op import OPS, Op
-from relaxjax.ir.types import ObjectType, TensorType
 from relaxjax.lowering.arguments import ArgumentError
 from relaxjax.lowering.trial import difference
 from relaxjax.ops import op

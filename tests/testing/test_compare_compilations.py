@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_main
 
-from relaxjax.ir.expr import Expr
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Expr, IRModule, TensorType
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
-from relaxjax.lowering import to_jax
-from relaxjax.lowering.arguments import ArgumentError
+from relaxjax.lowering import ArgumentError, to_jax
 from relaxjax.ops import op
 from relaxjax.testing import CompilationError, Way, compare_compilations, compilations
 from relaxjax.testing.compilations import DTYPES, POLICIES, ROUTES, ways_of

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, Var
 from relaxjax.trainable.sharding import (
     Distribution,
     MeshAxis,

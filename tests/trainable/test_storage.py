@@ -3,9 +3,7 @@
 import numpy as np
 from parsing import parse_module
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, Var
 from relaxjax.trainable.storage import Place, Storage, params_of, with_stored_params
 
 # Of five arrays the second is moved, and the first, third and fifth are rows of one.

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from small_models import CLASSES, Classifier, batch, classifier, trainable
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import (
     BCELoss,
     BCEWithLogitsLoss,

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from small_models import Told, batch, classifier
 
-from relaxjax.training import (
-    fit,
-)
+from relaxjax.training import fit
 
 DATA = [batch(seed) for seed in range(3)]
 

@@ -11,8 +11,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from small_models import batch, classifier
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import TensorType, Var
 from relaxjax.training import Lines, Trainer
 from relaxjax.training.inputs import check_place, with_dtype
 

@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import ShapeType, TensorType
+from relaxjax.ir import ShapeType, SymbolicVar, TensorType, Var
 from relaxjax.training.initial_values import xavier_uniform
 from relaxjax.training.layout import Group
 

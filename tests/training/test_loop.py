@@ -8,22 +8,14 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, Told, batch, classifier, counting
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import TensorType, Var
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
 from relaxjax.trainable.facts import Facts
-from relaxjax.training import (
-    EarlyStopping,
-    Trainer,
-    accuracy,
-    evaluate_with_loss,
-    fit,
-    loop,
-)
+from relaxjax.training import EarlyStopping, Trainer, accuracy, evaluate_with_loss, fit, loop
 from relaxjax.training.targets import LossWeights
 
 DATA = [batch(seed) for seed in range(3)]

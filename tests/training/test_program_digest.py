@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from small_models import classifier
 
-from relaxjax.ir import printer
-from relaxjax.ir.expr import Constant
+from relaxjax.ir import Constant, printer
 from relaxjax.optim import MomentumSGD
 from relaxjax.trainable.names import OPTIM_STATE
 from relaxjax.training.placement import digest_of

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 from small_models import Told, batch, classifier
 
-from relaxjax.training import (
-    EpochReport,
-    Lines,
-)
+from relaxjax.training import EpochReport, Lines
 from relaxjax.training.progress import Bars, reporter_for_output
 
 DATA = [batch(seed) for seed in range(3)]

@@ -9,8 +9,7 @@ import optax
 import pytest
 from small_models import Counting, batch, classifier, trainable
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, Loss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, Adam, from_optax

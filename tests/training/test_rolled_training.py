@@ -11,11 +11,8 @@ import pytest
 from exported_model import assert_runs_alone
 from parsing import parse_functions
 
-from relaxjax.ir.expr import Call
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Call, IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import Executable, VirtualMachine, build

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD

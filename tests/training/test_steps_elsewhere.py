@@ -14,8 +14,7 @@ import jax
 import pytest
 from parsing import parse_module
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir import IRModule, TensorType, TupleType, Type
 from relaxjax.losses import CrossEntropyLoss, Loss, MSELoss
 from relaxjax.optim import SGD, Adam, Lazy, Narrow, Optimizer
 from relaxjax.passes import SetupTrainer

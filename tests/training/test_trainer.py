@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from small_models import CLASSES, Classifier, batch, classifier, counting, trainable
 
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.ir.expr import np_dtype
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, MomentumSGD

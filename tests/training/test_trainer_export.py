@@ -11,8 +11,7 @@ import pytest
 from exported_model import model_of
 from small_models import batch, classifier
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD, Adam

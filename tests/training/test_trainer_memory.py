@@ -15,9 +15,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam
-from relaxjax.passes import SetupTrainer
+from relaxjax.passes import MemoryPlanError, SetupTrainer
 from relaxjax.passes.memory.report import MemoryReport
-from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.script import from_source
 from relaxjax.training import load_trainer
 

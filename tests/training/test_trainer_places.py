@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from several_devices import printed_lines
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import LoweringError, VirtualMachine, build
 from relaxjax.optim import Adam

@@ -12,8 +12,7 @@ import pytest
 from jax import lax
 
 import relaxjax
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.ir.walk import global_vars
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build

@@ -9,16 +9,10 @@ import pytest
 from adjoint_checks import array, float_places
 from parsing import parse_flow, parse_functions, parse_module
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import GlobalVar, Var
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, GlobalVar, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
-from relaxjax.passes.differentiation.gradient import Gradient, GradientError
-from relaxjax.passes.infrastructure.pipeline import parse_pipeline
-from relaxjax.passes.structure.to_graph_normal_form import ToGraphNormalForm
+from relaxjax.passes import Gradient, GradientError, ToGraphNormalForm, parse_pipeline
 
 MLP = parse_functions("""
     @R.function

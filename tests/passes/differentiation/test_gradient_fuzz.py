@@ -19,12 +19,8 @@ from differentiable_programs import Program, programs
 from full import how_many
 from hypothesis import HealthCheck, given, settings
 
-from relaxjax.ir.check import well_formed
+from relaxjax.ir import Call, Expr, IRModule, Op, assert_structural_equal, well_formed
 from relaxjax.ir.expand import expand_calls
-from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source

@@ -7,8 +7,7 @@ import pytest
 from adjoint_checks import array
 from parsing import parse_flow, parse_functions, parse_main
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import assert_structural_equal, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.script import from_source

@@ -5,14 +5,9 @@ from collections.abc import Callable
 import pytest
 from parsing import parse_flow
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import DataflowBlock, SeqExpr
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, DataflowBlock, IRModule, SeqExpr, TensorType, Var
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import TensorType
-from relaxjax.passes import Gradient, HessianVectorProduct, Jvp, Pass
-from relaxjax.passes.differentiation.gradient import GradientError
+from relaxjax.passes import Gradient, GradientError, HessianVectorProduct, Jvp, Pass
 from relaxjax.script import relax as R
 
 ROW = TensorType((3,), "float32")

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from parsing import parse_flow, parse_functions
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, TensorType, well_formed
 from relaxjax.ir.op import OPS
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import op
 from relaxjax.passes import Gradient, GradientError

@@ -10,11 +10,8 @@ import pytest
 from adjoint_checks import array, float_places
 from parsing import parse_flow, parse_functions, parse_main
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, TensorType, assert_structural_equal, well_formed
 from relaxjax.ir.op import OPS
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import op
 from relaxjax.passes import Gradient, GradientError, HessianVectorProduct, Jvp

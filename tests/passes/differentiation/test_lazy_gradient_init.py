@@ -9,10 +9,7 @@ import pytest
 from adjoint_checks import array
 from parsing import parse_flow, parse_functions
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Function, IRModule, assert_structural_equal, well_formed
 from relaxjax.ir.walk import nested_sequences
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, LazyGradientInit

@@ -10,9 +10,7 @@ import pytest
 from adjoint_checks import signed_array
 from parsing import parse_functions
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.passes import Gradient, Jvp, SimplifyGradient

@@ -10,10 +10,7 @@ import pytest
 from parsing import parse_module
 
 import relaxjax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Function, IRModule, assert_structural_equal, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 from relaxjax.script import from_source

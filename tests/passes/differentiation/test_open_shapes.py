@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import pytest
 from parsing import parse_module
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, well_formed
 from relaxjax.lowering import to_jax
-from relaxjax.passes import Gradient, Jvp
-from relaxjax.passes.differentiation.gradient import GradientError
+from relaxjax.passes import Gradient, GradientError, Jvp
 
 X, U = jnp.arange(4, dtype="float32"), jnp.ones(4)
 

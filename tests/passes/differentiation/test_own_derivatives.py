@@ -10,8 +10,7 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax.frontends import from_jax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.ops.declare import OpError
 from relaxjax.passes import (

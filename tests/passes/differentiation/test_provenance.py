@@ -5,12 +5,8 @@ import re
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.passes import (
     DecomposeOpsForTraining,
     Gradient,

@@ -11,8 +11,7 @@ from jax import lax
 
 import relaxjax
 from relaxjax.frontends import from_jax
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
 

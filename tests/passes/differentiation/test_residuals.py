@@ -14,10 +14,8 @@ from parsing import parse_functions
 
 import relaxjax
 from relaxjax.frontends import from_jax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Call
+from relaxjax.ir import Call, TupleType, Type, well_formed
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TupleType, Type
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 

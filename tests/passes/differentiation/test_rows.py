@@ -12,11 +12,7 @@ from full import how_many
 from parsing import parse_main, parse_module
 
 from relaxjax import from_jax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, Var, assert_structural_equal, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.emit import call

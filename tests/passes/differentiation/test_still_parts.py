@@ -12,10 +12,7 @@ from parsing import parse_functions
 
 from relaxjax import value_and_grad
 from relaxjax.frontends import from_jax
-from relaxjax.ir.expr import Call
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TupleType
+from relaxjax.ir import Call, Function, IRModule, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
 

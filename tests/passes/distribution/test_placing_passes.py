@@ -9,9 +9,8 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 from parsing import parse_functions
 
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.ir.device_mesh import DeviceMesh
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
 from relaxjax.passes import (
     AnnotateSharding,
     DataParallel,

@@ -9,8 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from relaxjax.optim import Adam, from_optax
-from relaxjax.optim.lazy import Lazy
+from relaxjax.optim import Adam, Lazy, from_optax
 from relaxjax.passes.infrastructure import described
 from relaxjax.passes.infrastructure.described import IndescribableError, description
 

@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relaxjax.ir import Constant, IRModule, SeqExpr, TensorType, Var, WellFormedError
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Constant, Var
-from relaxjax.ir.fault import WellFormedError
-from relaxjax.ir.function import SeqExpr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
 from relaxjax.ops.binary import add, multiply
 from relaxjax.passes.infrastructure.context import PassContext
 from relaxjax.passes.infrastructure.decorators import module_pass

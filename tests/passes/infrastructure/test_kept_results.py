@@ -18,11 +18,8 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import relaxjax
 from relaxjax.autodiff import backward
-from relaxjax.ir.expr import Constant, Var
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Constant, IRModule, TensorType, Var, save_json
 from relaxjax.ir.op import OPS
-from relaxjax.ir.serialize import save_json
-from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.cache_folder import VARIABLE

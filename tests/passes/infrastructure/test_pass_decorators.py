@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import DataflowBlock, Function, If
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, DataflowBlock, Function, If, IRModule, TensorType, Var
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import TensorType
 from relaxjax.ops.binary import add, multiply
 from relaxjax.passes.infrastructure.context import PassContext
 from relaxjax.passes.infrastructure.decorators import dataflowblock_pass, function_pass, module_pass

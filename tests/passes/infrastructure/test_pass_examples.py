@@ -11,10 +11,8 @@ import relaxjax.dpl
 import relaxjax.losses
 import relaxjax.optim
 import relaxjax.passes
+from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.global_info import VDevice
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.passes.infrastructure.base import FACTORIES
 from relaxjax.passes.infrastructure.catalogue import Example, examples, examples_text
 

@@ -9,16 +9,10 @@ import numpy as np
 import pytest
 
 import relaxjax.ops.binary
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, Function, IRModule, TensorType, Var
 from relaxjax.ir.span import Span, located
-from relaxjax.ir.types import TensorType
-from relaxjax.passes.differentiation.gradient import Gradient
+from relaxjax.passes import Gradient, PassInfo, get_pass
 from relaxjax.passes.infrastructure.base import FACTORIES, PassFactory, pass_factory
-from relaxjax.passes.infrastructure.info import PassInfo
-from relaxjax.passes.infrastructure.named import get_pass
 
 
 @pytest.fixture(autouse=True)

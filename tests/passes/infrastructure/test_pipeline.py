@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relaxjax.ir.expr import GlobalVar, Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import GlobalVar, IRModule, TensorType, Var
 from relaxjax.passes.infrastructure.base import FACTORIES, pass_factory
 from relaxjax.passes.infrastructure.decorators import module_pass
 from relaxjax.passes.infrastructure.kinds import Pass

@@ -6,12 +6,8 @@ from typing import Any
 import pytest
 
 from relaxjax.ir.module import IRModule
+from relaxjax.passes import ModulePass, PassContext, PassInfo, Sequential, module_pass
 from relaxjax.passes.infrastructure.base import FACTORIES, pass_factory
-from relaxjax.passes.infrastructure.context import PassContext
-from relaxjax.passes.infrastructure.decorators import module_pass
-from relaxjax.passes.infrastructure.info import PassInfo
-from relaxjax.passes.infrastructure.kinds import ModulePass
-from relaxjax.passes.infrastructure.sequential import Sequential
 
 EMPTY = IRModule()
 

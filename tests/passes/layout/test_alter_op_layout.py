@@ -3,8 +3,7 @@
 from parsing import parse_flow, parse_functions, parse_main
 from same_results import assert_same_results, calls_of
 
-from relaxjax.ir.expr import Call
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Call, assert_structural_equal
 from relaxjax.passes import AlterOpLayout, Gradient, SimplifyGradient
 
 BEFORE = parse_functions("""

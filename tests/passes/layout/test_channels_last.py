@@ -6,11 +6,9 @@ from same_results import assert_same_results, calls_of
 from whole_image_models import lenet, unet
 from whole_residual_models import resnet18
 
+from relaxjax.ir import Call, IRModule, TensorType
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import ChannelsLast, Gradient, LegalizeOps, SimplifyGradient
 

@@ -4,10 +4,7 @@ import pytest
 from parsing import parse_flow, parse_functions
 from same_results import assert_same_results, calls_of
 
-from relaxjax.ir.expr import Call
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import Call, IRModule, TensorType, assert_structural_equal
 from relaxjax.ops import OpError
 from relaxjax.passes import ConvertLayout, Gradient, SimplifyGradient
 

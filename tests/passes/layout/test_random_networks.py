@@ -15,9 +15,7 @@ from full import how_many
 from image_networks import Network
 from same_results import drawn_arguments, results
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Function, IRModule, well_formed
 from relaxjax.passes import (
     AlterOpLayout,
     CombineParallelConv2D,

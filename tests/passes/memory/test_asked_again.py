@@ -3,9 +3,8 @@
 from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes import Gradient
+from relaxjax.passes import Gradient, Rematerialize
 from relaxjax.passes.memory.asked_again import plans_remembered
-from relaxjax.passes.memory.rematerialize import Rematerialize
 from relaxjax.passes.memory.report import memory
 
 LOSS = """

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import relaxjax
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering.cache_folder import VARIABLE
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import Rematerialize

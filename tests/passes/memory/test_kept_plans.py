@@ -12,9 +12,7 @@ import optax
 import pytest
 
 import relaxjax
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss
 from relaxjax.lowering.cache_folder import VARIABLE
 from relaxjax.optim import SGD

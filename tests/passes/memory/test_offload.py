@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import relaxjax
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import PLATFORM, lowering_for

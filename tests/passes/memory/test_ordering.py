@@ -6,8 +6,7 @@ import numpy as np
 from parsing import parse_functions
 from whole_image_models import unet
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (

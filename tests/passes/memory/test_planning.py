@@ -5,11 +5,8 @@ from collections import Counter
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType
 from relaxjax.passes import (
     EliminateCommonSubexpr,
     Gradient,

@@ -15,11 +15,7 @@ from parsing import parse_flow, parse_functions
 from pass_samples import Case, sample
 from whole_image_models import unet
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.ops.platform import chosen_platform

@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 import relaxjax
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Function, IRModule
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Rematerialize
 from relaxjax.passes.memory.report_tables import as_html

@@ -6,10 +6,7 @@ import chex
 import numpy as np
 import pytest
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var
 from relaxjax.lowering import to_jax
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Rematerialize, Sequential
 from relaxjax.passes.memory.plan import Plan

@@ -13,10 +13,8 @@ import pytest
 from jax import lax
 from parsing import parse_functions, parse_module
 
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.renew import renew
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import global_vars
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import to_jax

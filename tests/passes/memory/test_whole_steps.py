@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from parsing import parse_module
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir import IRModule, TensorType, TupleType, assert_structural_equal
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes

@@ -3,8 +3,7 @@
 import pytest
 
 import relaxjax
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.rematerialize import decided, rematerialized

@@ -6,9 +6,7 @@ import pytest
 from parsing import parse_flow, parse_main
 from same_results import assert_same_results, calls_of
 
-from relaxjax.ir.expr import Expr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Expr, IRModule, assert_structural_equal
 from relaxjax.passes import (
     CombineParallelBatchMatmul,
     CombineParallelConv2D,

@@ -7,8 +7,7 @@ import pytest
 from parsing import parse_flow, parse_functions, parse_main
 from same_results import drawn_arguments, results
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.passes import (
     DenseToSparse,
     Gradient,

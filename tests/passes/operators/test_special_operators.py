@@ -7,8 +7,7 @@ from rewriting import check_kept, check_rewrite
 
 from relaxjax.ir.expr import Expr
 from relaxjax.lowering import to_jax
-from relaxjax.passes import CanonicalizeOps, Legalize, SimplifyInference
-from relaxjax.passes.operators.legalize import register_legalize
+from relaxjax.passes import CanonicalizeOps, Legalize, SimplifyInference, register_legalize
 from relaxjax.testing.equations import run
 
 

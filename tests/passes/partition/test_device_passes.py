@@ -4,10 +4,8 @@ import pytest
 from parsing import parse_functions
 from partition_programs import ADJOINT, MLP, check_gradient, check_same_results
 
-from relaxjax.ir.check import well_formed
+from relaxjax.ir import IRModule, assert_structural_equal, well_formed
 from relaxjax.ir.global_info import VDevice
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import (
     Gradient,
     GroupByVDevice,

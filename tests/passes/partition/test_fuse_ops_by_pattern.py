@@ -14,10 +14,7 @@ from relaxjax.dpl import (
     make_fused_bias_activation_pattern,
     wildcard,
 )
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Call, Expr, IRModule, assert_structural_equal, well_formed
 from relaxjax.passes import FuseOpsByPattern, MergeComposite, MergeCompositeFunctions
 
 x, y = wildcard(), wildcard()

@@ -4,8 +4,7 @@ import pytest
 from parsing import parse_flow, parse_functions
 from partition_programs import ADJOINT, MLP, check_gradient, check_same_results
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.passes import (
     AnnotateTarget,
     FuseOpsByPattern,

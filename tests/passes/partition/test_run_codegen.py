@@ -10,9 +10,8 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax.backends import registry
-from relaxjax.ir.function import Function
+from relaxjax.ir import Function, assert_structural_equal
 from relaxjax.ir.renew import renew
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import build, to_jax
 from relaxjax.passes import RunCodegen
 

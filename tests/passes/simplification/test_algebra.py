@@ -11,9 +11,8 @@ from parsing import parse_flow, parse_functions, parse_main
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.ops.cost import function_cost
+from relaxjax.passes import CanonicalizeBindings, SimplifyExpr
 from relaxjax.passes.simplification.algebra import LAWS
-from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
-from relaxjax.passes.simplification.simplify_expr import SimplifyExpr
 
 
 def arrays() -> list[jnp.ndarray]:

@@ -3,9 +3,7 @@
 import pytest
 from parsing import parse_main
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal, well_formed
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
 

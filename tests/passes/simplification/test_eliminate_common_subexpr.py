@@ -4,11 +4,7 @@ import chex
 import numpy as np
 from parsing import parse_functions, parse_module
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Call, Expr, IRModule, Op, assert_structural_equal, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from parsing import parse_main
 
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Function, IRModule, assert_structural_equal
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.fold_constant import FoldConstant
 

@@ -10,10 +10,7 @@ import pytest
 from adjoint_checks import signed_array
 
 from relaxjax.frontends import from_jax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir import Function, IRModule, TensorType, TupleType, Type, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, JoinLoops, SimplifyGradient
 

@@ -5,14 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from parsing import parse_flow, parse_functions, parse_module
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering import to_jax
-from relaxjax.passes.differentiation.gradient import Gradient
-from relaxjax.passes.infrastructure.context import PassContext
-from relaxjax.passes.infrastructure.hooks import pass_instrument
-from relaxjax.passes.infrastructure.info import PassInfo
-from relaxjax.passes.simplification.simplify_gradient import SimplifyGradient
+from relaxjax.passes import Gradient, PassContext, PassInfo, SimplifyGradient, pass_instrument
 
 # What goes on until it finds nothing more.
 ENDS = ("FoldConstant", "SimplifyExpr")

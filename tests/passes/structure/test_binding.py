@@ -7,10 +7,7 @@ import pytest
 from parsing import parse_functions
 from rewriting import check_rewrite
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import GlobalVar, Var
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir import GlobalVar, SymbolicVar, TensorType, Type, Var, assert_structural_equal
 from relaxjax.ir.walk import type_symbols
 from relaxjax.passes import BindParams, BindSymbolicVars, Gradient, UpdateParamType
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.passes import BindSymbolicVars, ChangeBatch, Gradient
 from relaxjax.testing.equations import run

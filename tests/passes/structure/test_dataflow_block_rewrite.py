@@ -3,12 +3,8 @@
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import VarBinding
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import IRModule, Var, VarBinding, assert_structural_equal, well_formed
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import DataflowBlockRewrite
 
 TEXT = """

@@ -4,9 +4,7 @@ import pytest
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
-from relaxjax.ir.expr import GlobalVar
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import GlobalVar, IRModule, assert_structural_equal
 from relaxjax.passes import AttachGlobalSymbol, NormalizeGlobalVar, RemoveUnusedFunctions
 
 

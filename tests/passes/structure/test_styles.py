@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import assert_structural_equal, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes import (
     DeadCodeElimination,

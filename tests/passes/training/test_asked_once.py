@@ -7,8 +7,7 @@ from typing import Any
 import optax
 from parsing import parse_module
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import TensorType, Var
 from relaxjax.optim import BoundOptimizer, OptaxOptimizer, from_optax
 from relaxjax.passes.training.asked_once import AskedOnce
 from relaxjax.passes.training.setup_trainer import StepOptions, step_passes

@@ -10,11 +10,8 @@ import optax
 import pytest
 
 from relaxjax import Trainer
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Function, IRModule, TensorType, Var
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.optim import Adam, from_optax
 from relaxjax.passes.training.by_number import update_by_number

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import pytest
 from small_models import BATCH, CLASSES, Classifier, trainable
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss, NLLLoss, from_jax
 from relaxjax.optim import SGD
 from relaxjax.passes.training.find_ids import class_ids

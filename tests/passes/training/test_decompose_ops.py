@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from parsing import parse_flow, parse_functions, parse_module
 
-from relaxjax.ir.expr import Expr
+from relaxjax.ir import Expr, TensorType, assert_structural_equal
 from relaxjax.ir.op import OPS
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import op
 from relaxjax.passes.infrastructure.kinds import Pass

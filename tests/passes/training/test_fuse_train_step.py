@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from small_models import Counting
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.function import BindingBlock
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import BindingBlock, IRModule, SymbolicVar, TensorType, assert_structural_equal
 from relaxjax.ir.node import replace
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD

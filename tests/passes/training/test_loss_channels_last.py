@@ -9,11 +9,8 @@ import optax
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.expr import Call
-from relaxjax.ir.module import IRModule
+from relaxjax.ir import Call, IRModule, TensorType, TupleType, assert_structural_equal
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import to_jax

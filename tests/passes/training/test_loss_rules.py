@@ -11,9 +11,7 @@ import optax
 import pytest
 from small_models import BATCH, CLASSES, Classifier, batch
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import from_jax
 from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, Classifier, batch
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam, AdamW, MomentumSGD

@@ -7,13 +7,7 @@ import pytest
 
 from relaxjax import IRModule, from_source
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    MSELoss,
-    NLLLoss,
-)
+from relaxjax.losses import BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
 from relaxjax.optim import SGD
 from relaxjax.passes import AppendLoss, SetupTrainer
 

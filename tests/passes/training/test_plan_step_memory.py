@@ -6,19 +6,14 @@ import chex
 import numpy as np
 import pytest
 
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.ir.dims import Dim, SymbolicVar
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
-from relaxjax.passes import SetupTrainer
+from relaxjax.passes import MemoryPlanError, SetupTrainer
 from relaxjax.passes.memory.estimate import is_worth_a_plan
-from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.script import from_source
 from relaxjax.script import relax as R
 from relaxjax.training import Trainer

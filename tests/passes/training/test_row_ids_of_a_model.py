@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer

@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 from parsing import parse_function
 
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD

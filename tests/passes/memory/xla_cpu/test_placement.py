@@ -1,7 +1,6 @@
 """Where the values of a schedule lie: the same wherever Python has their variables."""
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import TensorType, Var
 from relaxjax.passes.memory.memory_model import Buffer, Kernel, Kernels
 from relaxjax.passes.memory.xla_cpu.placement import placed
 
