@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from parsing import parse_backbone
 
-from relaxjax.ir.types import TensorType
+from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam, from_optax
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 SAMPLES, CLASSES = 16, 8
@@ -45,59 +45,33 @@ def state_bytes(trainer: Trainer) -> int:
 
 def layers(dtype: str) -> SpreadModel:
     """Two layers with dropout between them, and an optimizer that takes a norm of all gradients."""
-    source = f"""
-@I.ir_module
-class Model:
-    I.module_attrs({{"param_num": 4, "state_num": 0}})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((16, 24), "{dtype}"),
-        w0: R.Tensor((24, 32), "{dtype}"),
-        b0: R.Tensor((32,), "{dtype}"),
-        w1: R.Tensor((32, 8), "{dtype}"),
-        b1: R.Tensor((8,), "{dtype}"),
-    ):
-        with R.dataflow():
-            hidden = R.nn.relu(R.add(R.matmul(x, w0), b0))
-            thinned = R.nn.dropout(hidden, rate=0.1)
-            out = R.add(R.matmul(thinned[0], w1), b1)
-            R.output(out)
-        return out
-"""
+    body = """
+        hidden = R.nn.relu(R.add(R.matmul(x, w0), b0))
+        thinned = R.nn.dropout(hidden, rate=0.1)
+        out = R.add(R.matmul(thinned[0], w1), b1)
+    """
+    types = _tensors(dtype, x=(16, 24), w0=(24, 32), b0=(32,), w1=(32, 8), b1=(8,))
+    model = parse_backbone(body, param_num=4, **types)
     tx = from_optax(optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(0.01)))
     mixed = {"w0": (None, "model"), "b0": ("model",), "w1": ("model",)}
-    return SpreadModel(_of_script(source, tx, dtype), _examples(dtype, 24), mixed)
+    return SpreadModel(_of_model(model, tx, dtype), _examples(dtype, 24), mixed)
 
 
 def images(dtype: str) -> SpreadModel:
     """A convolution with batch normalization, whose statistics are those of the whole batch."""
-    source = f"""
-@I.ir_module
-class Model:
-    I.module_attrs({{"param_num": 4, "state_num": 2}})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((16, 3, 6, 6), "{dtype}"),
-        k: R.Tensor((8, 3, 3, 3), "{dtype}"),
-        gamma: R.Tensor((8,), "{dtype}"),
-        beta: R.Tensor((8,), "{dtype}"),
-        w: R.Tensor((8, 8), "{dtype}"),
-        mean: R.Tensor((8,), "{dtype}"),
-        var: R.Tensor((8,), "{dtype}"),
-    ):
-        with R.dataflow():
-            maps = R.nn.conv2d(x, k, padding=1)
-            normed = R.nn.batch_norm(maps, gamma, beta, mean, var, axis=1)
-            out = R.matmul(R.mean(R.nn.relu(normed[0]), axis=[2, 3]), w)
-            new_mean = normed[1]
-            new_var = normed[2]
-            R.output(out, new_mean, new_var)
+    body = """
+        maps = R.nn.conv2d(x, k, padding=1)
+        normed = R.nn.batch_norm(maps, gamma, beta, mean, var, axis=1)
+        out = R.matmul(R.mean(R.nn.relu(normed[0]), axis=[2, 3]), w)
+        new_mean = normed[1]
+        new_var = normed[2]
         return (out, new_mean, new_var)
-"""
+    """
+    shapes = {"x": (16, 3, 6, 6), "k": (8, 3, 3, 3), "gamma": (8,), "beta": (8,)}
+    types = _tensors(dtype, **shapes, w=(8, 8), mean=(8,), var=(8,))
+    model = parse_backbone(body, param_num=4, state_num=2, **types)
     mixed = {"k": ("model",), "w": (None, "model")}
-    return SpreadModel(_of_script(source, Adam(0.01), dtype), _examples(dtype, 3, 6, 6), mixed)
+    return SpreadModel(_of_model(model, Adam(0.01), dtype), _examples(dtype, 3, 6, 6), mixed)
 
 
 def gpt(dtype: str) -> SpreadModel:
@@ -223,11 +197,15 @@ MODELS: dict[str, Callable[[str], SpreadModel]] = {
 }  # fmt: skip
 
 
-def _of_script(source: str, optimizer: Any, dtype: str) -> Callable[..., Trainer]:
+def _tensors(dtype: str, **shapes: tuple[int, ...]) -> dict[str, Any]:
+    return {name: f'R.Tensor({shape}, "{dtype}")' for name, shape in shapes.items()}
+
+
+def _of_model(model: IRModule, optimizer: Any, dtype: str) -> Callable[..., Trainer]:
     types = [TensorType((SAMPLES, CLASSES), dtype), TensorType((SAMPLES,), "int32")]
 
     def trainer(**options: Any) -> Trainer:
-        mod = SetupTrainer(CrossEntropyLoss(), optimizer, types, **options)(from_source(source))
+        mod = SetupTrainer(CrossEntropyLoss(), optimizer, types, **options)(model)
         made = Trainer(mod, VirtualMachine(build(mod)))
         made.xavier_uniform_init_params(seed=0)
         made.seed(0)

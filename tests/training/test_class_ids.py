@@ -6,13 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_backbone
 from small_models import BATCH, CLASSES, Classifier, batch, classifier, trainable
 
-from relaxjax.ir import IRModule, TensorType
+from relaxjax.ir import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 X, LABELS = batch(0)
@@ -63,12 +63,7 @@ def test_rows_of_a_number_for_each_class_are_no_ids(
 
 
 def test_batches_of_as_many_samples_as_there_are_classes_may_share_a_call() -> None:
-    backbone: Any = from_source("""
-@R.function
-def backbone(x: R.Tensor((3, 3), "float32"), w: R.Tensor((3, 3), "float32")):
-    return R.matmul(x, w)
-""")
-    mod = IRModule({"backbone": backbone}, attrs={"param_num": 1, "state_num": 0})
+    mod = parse_backbone("y = R.matmul(x, w)", param_num=1, x=(3, 3), w=(3, 3))
     types = TensorType((3, 3), "float32"), TensorType((3,), "int32")
     mod = trainable(mod, CrossEntropyLoss(), SGD(0.1), *types)
     trainer = Trainer(mod, VirtualMachine(build(mod)))

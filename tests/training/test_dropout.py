@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_flow, parse_functions, parse_module
+from parsing import parse_backbone, parse_flow, parse_module
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
@@ -29,22 +29,15 @@ SCORES = TensorType((8, 6), "float32")
 QUIET = Lines(lambda line: None)
 
 
-BACKBONE = parse_functions("""
-    I.module_attrs({"param_num": 1, "state_num": 1})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((8, 6), "float32"), w: R.Tensor((6,), "float32"), calls: R.Tensor((), "float32")
-    ):
-        with R.dataflow():
-            thin = R.nn.dropout(x, rate=0.25)
-            scaled = R.multiply(thin[0], w)
-            thinner = R.nn.dropout(scaled, rate=0.5)
-            out = thinner[0]
-            more = R.add(calls, R.const(1, "float32"))
-            R.output(out, more)
-        return (out, more)
-""")
+BODY = """
+    thin = R.nn.dropout(x, rate=0.25)
+    scaled = R.multiply(thin[0], w)
+    thinner = R.nn.dropout(scaled, rate=0.5)
+    out = thinner[0]
+    more = R.add(calls, R.const(1, "float32"))
+    return (out, more)
+"""
+BACKBONE = parse_backbone(BODY, param_num=1, state_num=1, x=(8, 6), w=(6,), calls=())
 
 FUNCTION = parse_flow("thin = R.nn.dropout(x, rate=0.5)\nout = thin[0]\nreturn out", x=(3,))
 

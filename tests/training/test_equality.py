@@ -13,7 +13,7 @@ import numpy as np
 import optax
 import pytest
 from jax import lax
-from parsing import parse_module
+from parsing import parse_backbone
 
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
@@ -35,29 +35,12 @@ SHAPES = {
 }
 
 MODEL = """
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 5, "state_num": 2})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((16, 1, 6, 6), "float32"),
-        kernel: R.Tensor((4, 1, 3, 3), "float32"),
-        scale: R.Tensor((4,), "float32"),
-        shift: R.Tensor((4,), "float32"),
-        weight: R.Tensor((64, 3), "float32"),
-        bias: R.Tensor((3,), "float32"),
-        mean: R.Tensor((4,), "float32"),
-        var: R.Tensor((4,), "float32"),
-    ):
-        with R.dataflow():
-            normed = R.nn.batch_norm(R.nn.conv2d(x, kernel), scale, shift, mean, var, axis=1)
-            hidden = R.tanh(normed[0])
-            thin = R.nn.dropout(R.reshape(hidden, (16, 64)), rate=0.25)
-            out = R.add(R.matmul(thin[0], weight), bias)
-            new_mean, new_var = normed[1], normed[2]
-            R.output(out, new_mean, new_var)
-        return out, new_mean, new_var
+    normed = R.nn.batch_norm(R.nn.conv2d(x, kernel), scale, shift, mean, var, axis=1)
+    hidden = R.tanh(normed[0])
+    thin = R.nn.dropout(R.reshape(hidden, (16, 64)), rate=0.25)
+    out = R.add(R.matmul(thin[0], weight), bias)
+    new_mean, new_var = normed[1], normed[2]
+    return out, new_mean, new_var
 """
 
 
@@ -145,7 +128,9 @@ def assert_close(found: Any, expected: Any) -> None:
     ids=["SGD", "Momentum", "Adam", "AdamW with schedule and clipping"],
 )
 def test_a_hundred_steps_are_those_of_a_loop_by_hand(ours: Any, theirs: Any) -> None:
-    model = parse_module(MODEL)
+    states = {"mean": (CHANNELS,), "var": (CHANNELS,)}
+    shapes = {"x": (16, 1, 6, 6), **SHAPES, **states}
+    model = parse_backbone(MODEL, param_num=5, state_num=2, **shapes)
     loss_args = [TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")]
     mod = SetupTrainer(CrossEntropyLoss(), ours, loss_args)(model)
     trainer = Trainer(mod, VirtualMachine(build(mod)))

@@ -7,6 +7,7 @@ from typing import Any
 import chex
 import numpy as np
 import pytest
+from parsing import parse_backbone
 from small_models import CLASSES, Classifier, batch, classifier, trainable
 
 from relaxjax.ir import IRModule, TensorType
@@ -29,15 +30,6 @@ from relaxjax.training.targets import LossWeights
 DATA = [batch(0)]
 QUIET = Lines(lambda line: None)
 
-ROWS = """
-@R.function
-def backbone(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
-    with R.dataflow():
-        out = R.reshape(R.multiply(x, w), R.shape([12]))
-        R.output(out)
-    return out
-"""
-
 SHIFTED = """
 @R.function
 def backbone(
@@ -53,8 +45,8 @@ def backbone(
 
 def rows() -> Trainer:
     """A trainer of a model that takes 4 samples and gives three numbers for each in a row."""
-    mod: Any = from_source(ROWS)
-    mod = IRModule({"backbone": mod}, attrs={"param_num": 1, "state_num": 0})
+    body = "out = R.reshape(R.multiply(x, w), R.shape([12]))"
+    mod = parse_backbone(body, param_num=1, x=(4, 3), w=(3,))
     numbers = TensorType((12,), "float32")
     mod = trainable(mod, MSELoss(), SGD(0.1), numbers, numbers)
     return Trainer(mod, VirtualMachine(build(mod)))
@@ -134,15 +126,7 @@ def test_the_loss_of_what_is_ignored_does_not_count() -> None:
 
 
 def test_a_model_without_inputs_is_measured() -> None:
-    mod: Any = from_source("""
-@R.function
-def backbone(w: R.Tensor((3,), "float32")):
-    with R.dataflow():
-        out = R.multiply(w, w)
-        R.output(out)
-    return out
-""")
-    mod = IRModule({"backbone": mod}, attrs={"param_num": 1, "state_num": 0})
+    mod = parse_backbone("out = R.multiply(w, w)", param_num=1, w=(3,))
     numbers = TensorType((3,), "float32")
     mod = trainable(mod, MSELoss(), SGD(0.1), numbers, numbers)
     trainer = Trainer(mod, VirtualMachine(build(mod)))

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from parsing import parse_backbone
 from small_models import BATCH, CLASSES, Told, batch, classifier, counting
 
 from relaxjax.ir import TensorType, Var
@@ -13,7 +14,6 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.trainable.facts import Facts
 from relaxjax.training import EarlyStopping, Trainer, accuracy, evaluate_with_loss, fit, loop
 from relaxjax.training.targets import LossWeights
@@ -103,18 +103,8 @@ def test_random_keys_and_batches_of_nothing_do_not_share_calls() -> None:
 
 
 def test_steps_with_convolutions_do_not_share_calls() -> None:
-    backbone: Any = from_source("""
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 1, "state_num": 0})
-
-    @R.function
-    def backbone(x: R.Tensor((2, 3, 5, 5), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
-        with R.dataflow():
-            out = R.nn.conv2d(x, w)
-            R.output(out)
-        return out
-""")
+    body = "out = R.nn.conv2d(x, w)"
+    backbone = parse_backbone(body, param_num=1, x=(2, 3, 5, 5), w=(4, 3, 3, 3))
     scores = TensorType((2, 4, 3, 3), "float32")
     mod = SetupTrainer(MSELoss(), SGD(0.1), [scores, scores])(backbone)
     trainer = Trainer(mod, VirtualMachine(build(mod)))

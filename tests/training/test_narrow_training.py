@@ -14,6 +14,7 @@ import optax
 import pytest
 from exported_model import assert_runs_alone
 from full import FULL
+from parsing import parse_backbone
 from several_devices import printed_lines
 
 import relaxjax
@@ -25,7 +26,6 @@ from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import Adam, AdamW, Lazy, Lion, MomentumSGD, Narrow, from_optax
 from relaxjax.optim.narrow import StateDtype
 from relaxjax.passes.training.update import tensor_type
-from relaxjax.script import from_source
 from relaxjax.trainable.arguments import Arguments
 from relaxjax.trainable.names import OPTIMIZER, STORED_OPTIM_STATES
 from relaxjax.trainable.storage import params_of
@@ -211,25 +211,10 @@ def test_a_step_written_in_jax_takes_it() -> None:
     assert not jnp.any(state.params["layer"]["b"] == 0)
 
 
-BACKBONE = from_source("""
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 4, "state_num": 0})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((32, 64), "float32"),
-        w0: R.Tensor((64, 128), "float32"),
-        b0: R.Tensor((128,), "float32"),
-        w1: R.Tensor((128, 64), "float32"),
-        b1: R.Tensor((64,), "float32"),
-    ):
-        with R.dataflow():
-            hidden = R.nn.relu(R.add(R.matmul(x, w0), b0))
-            out = R.add(R.matmul(hidden, w1), b1)
-            R.output(out)
-        return out
-""")
+BODY = "hidden = R.nn.relu(R.add(R.matmul(x, w0), b0))\nout = R.add(R.matmul(hidden, w1), b1)"
+BACKBONE = parse_backbone(
+    BODY, param_num=4, x=(32, 64), w0=(64, 128), b0=(128,), w1=(128, 64), b1=(64,)
+)
 
 
 def fitted(optimizer: Any, epochs: int = 6) -> tuple[Trainer, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 from exported_model import assert_runs_alone
-from parsing import parse_functions
+from parsing import parse_backbone
 
 from relaxjax.ir import Call, IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.op import get_op
@@ -75,18 +75,9 @@ def backbone(layer: Any, has_states: bool = False, dtype: str = "float32") -> IR
     signature = ", ".join(
         [f'x: R.Tensor((4, 8), "{dtype}")', *params, f'head: R.Tensor((8, 3), "{dtype}")', *states]
     )
-    results = ", ".join(["out", *new])
-    body = "\n            ".join(
-        [*lines, f"out = R.matmul(h{LAYERS}, head)", f"R.output({results})"]
-    )
-    return parse_functions(f"""
-    I.module_attrs({{"param_num": {2 * LAYERS + 1}, "state_num": {2 * len(states)}}})
-    @R.function
-    def backbone({signature}):
-        with R.dataflow():
-            {body}
-        return {results}
-""")
+    lines += [f"out = R.matmul(h{LAYERS}, head)", f"return {', '.join(['out', *new])}"]
+    counts = {"param_num": 2 * LAYERS + 1, "state_num": 2 * len(states)}
+    return parse_backbone("\n".join(lines), signature, **counts)
 
 
 def set_up(mod: IRModule, roll: Any, optimizer: Any = None, **options: Any) -> IRModule:

@@ -7,38 +7,31 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_backbone
 
 from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 IDS = np.arange(8, dtype="int32").reshape(4, 2)
 LABELS = np.array([0, 1, 2, 0], "int32")
 
 
-MODEL = """
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 1, "state_num": 0})
-
-    @R.function
-    def backbone(ids: R.Tensor((4, 2), "int32"), table: R.Tensor((10, 3), "float32")):
-        with R.dataflow():
-            out = R.mean(R.take(table, ids, axis=0), axis=1)
-            R.output(out)
-        return out
-"""
+MODEL = parse_backbone(
+    "out = R.mean(R.take(table, ids, axis=0), axis=1)",
+    param_num=1,
+    ids='R.Tensor((4, 2), "int32")',
+    table=(10, 3),
+)
 
 
 @cache
 def built() -> tuple[IRModule, VirtualMachine]:
     types = [TensorType((4, 3), "float32"), TensorType((4,), "int32")]
-    mod: Any = from_source(MODEL)
-    mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), types)(mod)
+    mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), types)(MODEL)
     return mod, VirtualMachine(build(mod))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exported_model import assert_runs_alone
-from parsing import parse_functions
+from parsing import parse_backbone
 
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
@@ -23,23 +23,13 @@ INPUTS = RNG.normal(size=(2, 16, 5, 5)).astype("float32")
 TARGETS = RNG.normal(size=(2, 16)).astype("float32")
 MOVED = {"w": (3, 3, 16, 16), "depthwise": (3, 3, 1, 16), "scale": (16,)}
 
-BACKBONE = parse_functions("""
-    I.module_attrs({"param_num": 3, "state_num": 0})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((2, 16, 5, 5), "float32"),
-        w: R.Tensor((16, 16, 3, 3), "float32"),
-        depthwise: R.Tensor((16, 1, 3, 3), "float32"),
-        scale: R.Tensor((16,), "float32"),
-    ):
-        with R.dataflow():
-            y = R.nn.relu(R.nn.conv2d(x, w, padding=1))
-            z = R.nn.conv2d(y, depthwise, groups=16)
-            out = R.multiply(R.mean(z, axis=[2, 3]), R.expand_dims(scale, axis=0))
-            R.output(out)
-        return out
-""")
+BODY = """
+    y = R.nn.relu(R.nn.conv2d(x, w, padding=1))
+    z = R.nn.conv2d(y, depthwise, groups=16)
+    out = R.multiply(R.mean(z, axis=[2, 3]), R.expand_dims(scale, axis=0))
+"""
+KERNELS: dict[str, Any] = {"w": (16, 16, 3, 3), "depthwise": (16, 1, 3, 3), "scale": (16,)}
+BACKBONE = parse_backbone(BODY, param_num=3, x=(2, 16, 5, 5), **KERNELS)
 
 
 @cache

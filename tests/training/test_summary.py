@@ -2,8 +2,10 @@
 
 import dataclasses
 from textwrap import dedent
+from typing import Any
 
 import pytest
+from parsing import parse_backbone
 from small_models import classifier, counting, trainable
 
 from relaxjax.ir.types import TensorType
@@ -12,7 +14,6 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.cost import function_cost
 from relaxjax.optim import SGD, Adam
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import LayerSummary, Trainer
 
 MATRIX, VECTOR = 'R.Tensor((8, 8), "float32")', 'R.Tensor((8,), "float32")'
@@ -21,22 +22,10 @@ MATRIX, VECTOR = 'R.Tensor((8, 8), "float32")', 'R.Tensor((8,), "float32")'
 def stacked(roll: bool) -> Trainer:
     """Three equal layers and a head, the layers in a loop or one by one."""
     params = ", ".join(f"w{i}: {MATRIX}, b{i}: {VECTOR}" for i in range(3))
-    lines = "".join(
-        f"h{i + 1} = R.add(h{i}, R.tanh(R.add(R.matmul(h{i}, w{i}), b{i})))\n            "
-        for i in range(3)
-    )
-    model = from_source(f"""
-@I.ir_module
-class Model:
-    I.module_attrs({{"param_num": 7, "state_num": 0}})
-    @R.function
-    def backbone(x: R.Tensor((4, 8), "float32"), {params}, head: {MATRIX}):
-        with R.dataflow():
-            h0 = R.sin(x)
-            {lines}out = R.matmul(h3, head)
-            R.output(out)
-        return out
-""")
+    layer = "h{1} = R.add(h{0}, R.tanh(R.add(R.matmul(h{0}, w{0}), b{0})))"
+    lines = ["h0 = R.sin(x)", *(layer.format(i, i + 1) for i in range(3)), "y = R.matmul(h3, head)"]
+    params = f'x: R.Tensor((4, 8), "float32"), {params}, head: {MATRIX}'
+    model = parse_backbone("\n".join(lines), params, param_num=7)
     types = [TensorType((4, 8), "float32")] * 2
     mod = SetupTrainer(MSELoss(), SGD(0.1), types, roll_blocks=roll)(model)
     return Trainer(mod, VirtualMachine(build(mod)))
@@ -90,25 +79,14 @@ def test_a_loop_over_layers_is_one_layer_with_the_cost_of_all() -> None:
 
 
 def test_what_is_computed_of_parameters_counts_in_the_layer_that_reads_it() -> None:
-    model = from_source("""
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 6, "state_num": 0})
-    @R.function
-    def backbone(
-        x: R.Tensor((4, 8), "float32"),
-        first: R.Tensor((8, 8), "float32"), second: R.Tensor((8, 8), "float32"),
-        a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32"),
-        c: R.Tensor((8,), "float32"), d: R.Tensor((8,), "float32"),
-    ):
-        with R.dataflow():
-            turned = R.permute_dims(second)
-            twice = R.add(turned, turned)
-            y = R.matmul(x, first)
-            out = R.add(R.add(R.add(R.add(R.matmul(y, twice), a), b), c), d)
-            R.output(out)
-        return out
-""")
+    body = """
+        turned = R.permute_dims(second)
+        twice = R.add(turned, turned)
+        y = R.matmul(x, first)
+        out = R.add(R.add(R.add(R.add(R.matmul(y, twice), a), b), c), d)
+    """
+    vectors: dict[str, Any] = dict.fromkeys("abcd", (8,))
+    model = parse_backbone(body, param_num=6, x=(4, 8), first=(8, 8), second=(8, 8), **vectors)
     types = [TensorType((4, 8), "float32")] * 2
     mod = trainable(model, MSELoss(), SGD(0.1), *types)
     summary = Trainer(mod, VirtualMachine(build(mod))).summary()
@@ -120,21 +98,8 @@ class Model:
 
 
 def test_a_layer_may_give_a_tuple() -> None:
-    model = from_source("""
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 2, "state_num": 0})
-    @R.function
-    def backbone(
-        x: R.Tensor((4, 8), "float32"),
-        first: R.Tensor((8, 8), "float32"), second: R.Tensor((8, 4), "float32"),
-    ):
-        with R.dataflow():
-            thinned = R.nn.dropout(R.matmul(x, first), rate=0.5)
-            out = R.matmul(thinned[0], second)
-            R.output(out)
-        return out
-""")
+    body = "thin = R.nn.dropout(R.matmul(x, first), rate=0.5)\nout = R.matmul(thin[0], second)"
+    model = parse_backbone(body, param_num=2, x=(4, 8), first=(8, 8), second=(8, 4))
     types = [TensorType((4, 4), "float32")] * 2
     mod = SetupTrainer(MSELoss(), SGD(0.1), types)(model)
     first, second = Trainer(mod, VirtualMachine(build(mod))).summary().layers

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from parsing import parse_module
+from parsing import parse_backbone
 
 from relaxjax import Trainer, VirtualMachine, build
 from relaxjax.ir.types import TensorType
@@ -328,29 +328,11 @@ def test_many_steps_of_a_call_are_the_same() -> None:
     chex.assert_trees_all_close(trainer.params, trained(Lazy(Adam(0.1))).params, rtol=1e-6)
 
 
-BACKBONE = """
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 2, "state_num": 0})
-
-    @R.function
-    def backbone(
-        ids: R.Tensor(("n", 3), "int32"),
-        table: R.Tensor((100, 3), "float32"),
-        w: R.Tensor((3, 2), "float32"),
-    ):
-        n = T.int64()
-        with R.dataflow():
-            bags = R.sum(R.take(table, ids, axis=0, mode="wrap"), axis=[1])
-            out = R.matmul(bags, w)
-            R.output(out)
-        return out
-"""
-
-
 def test_batches_of_any_size_are_lazy_and_exported(tmp_path: Path) -> None:
     """In the first step from zero, lazy momentum is dense momentum."""
-    model = parse_module(BACKBONE)
+    body = "out = R.matmul(R.sum(R.take(table, ids, axis=0, mode='wrap'), axis=[1]), w)"
+    params = 'ids: R.Tensor(("n", 3), "int32")'
+    model = parse_backbone(body, params, param_num=2, table=(100, 3), w=(3, 2))
     ids = model["backbone"].params[0].ty
     assert isinstance(ids, TensorType)
     assert ids.dims is not None

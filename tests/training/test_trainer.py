@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_backbone
 from small_models import CLASSES, Classifier, batch, classifier, counting, trainable
 
 from relaxjax.ir import IRModule, TensorType
@@ -18,7 +19,6 @@ from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, MomentumSGD
 from relaxjax.passes import FuseTrainStep, SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Lines, Trainer
 
 LOSS_ARGS = [TensorType((8, CLASSES), "float32"), TensorType((8,), "int32")]
@@ -211,20 +211,10 @@ def test_models_of_every_floating_point_dtype(dtype: str, x64: bool, tmp_path: P
 
 def linear(dtype: str) -> Trainer:
     """A trainer of `x * w`, by the squared error, with momentum."""
-    script = f"""
-@I.ir_module
-class Linear:
-    I.module_attrs({{"param_num": 1, "state_num": 0}})
-
-    @R.function
-    def backbone(x: R.Tensor((4, 2), "{dtype}"), w: R.Tensor((2,), "{dtype}")):
-        with R.dataflow():
-            out = R.multiply(x, w)
-            R.output(out)
-        return out
-"""
+    params = f'x: R.Tensor((4, 2), "{dtype}"), w: R.Tensor((2,), "{dtype}")'
+    model = parse_backbone("out = R.multiply(x, w)", params, param_num=1)
     scores = TensorType((4, 2), dtype)
-    mod = trainable(from_source(script), MSELoss(), MomentumSGD(0.1, 0.5), scores, scores)
+    mod = trainable(model, MSELoss(), MomentumSGD(0.1, 0.5), scores, scores)
     trainer = Trainer(mod, VirtualMachine(build(mod)))
     trainer.load_params({"w": np.ones(2)})
     return trainer

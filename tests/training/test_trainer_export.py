@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from exported_model import model_of
+from parsing import parse_backbone
 from small_models import batch, classifier
 
 from relaxjax.ir import SymbolicVar, TensorType
@@ -16,7 +17,6 @@ from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD, Adam
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 # In a fresh process, where importing relaxjax is an error.
@@ -50,22 +50,13 @@ def run_alone(folder: Path, data: list[tuple[Any, Any]], tmp_path: Path) -> Any:
 
 def dropping() -> Trainer:
     """A symbolic batch, dropout, and so a random key among the states."""
-    backbone: Any = from_source("""
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 1, "state_num": 1})
-
-    @R.function
-    def backbone(
-        x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4,), "float32"), s: R.Tensor((), "float32")
-    ):
-        with R.dataflow():
-            thin = R.nn.dropout(x, rate=0.5)
-            out = R.multiply(thin[0], w)
-            more = R.add(s, R.const(1, "float32"))
-            R.output(out, more)
+    body = """
+        thin = R.nn.dropout(x, rate=0.5)
+        out = R.multiply(thin[0], w)
+        more = R.add(s, R.const(1, "float32"))
         return (out, more)
-""")
+    """
+    backbone = parse_backbone(body, param_num=1, state_num=1, x=("n", 4), w=(4,), s=())
     values = TensorType((SymbolicVar("n"), 4), "float32")
     mod = SetupTrainer(MSELoss(), SGD(0.1), [values, values], loss_scale="dynamic")(backbone)
     trainer = Trainer(mod, VirtualMachine(build(mod)))
@@ -121,21 +112,9 @@ def test_what_is_not_initialised_is_not_exported(tmp_path: Path) -> None:
 
 def words() -> Trainer:
     """It adds rows of a table to numbers, and scores three classes."""
-    backbone: Any = from_source("""
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 1, "state_num": 0})
-
-    @R.function
-    def backbone(
-        ids: R.Tensor(("n", 4), "int32"), more: R.Tensor(("n", 3), "float32"),
-        table: R.Tensor((7, 3), "float32"),
-    ):
-        with R.dataflow():
-            out = R.add(R.sum(R.take(table, ids, axis=0), axis=[1]), more)
-            R.output(out)
-        return out
-""")
+    body = "out = R.add(R.sum(R.take(table, ids, axis=0), axis=[1]), more)"
+    params = 'ids: R.Tensor(("n", 4), "int32")'
+    backbone = parse_backbone(body, params, param_num=1, more=("n", 3), table=(7, 3))
     n = SymbolicVar("n")
     types = [TensorType((n, 3), "float32"), TensorType((n,), "int32")]
     mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), types)(backbone)

@@ -9,6 +9,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from parsing import parse_backbone
 from several_devices import printed_lines
 
 from relaxjax.ir import IRModule, TensorType
@@ -16,7 +17,6 @@ from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import LoweringError, VirtualMachine, build
 from relaxjax.optim import Adam
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Trainer, load_trainer
 
 PROGRAM = """
@@ -93,25 +93,13 @@ def test_a_trainer_is_where_jax_puts_what_nobody_has_placed() -> None:
     assert printed_lines(DEFAULT, 2) == expected
 
 
-MODEL = from_source("""
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 3, "state_num": 0})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((2, 16, 6, 6), "float32"),
-        k0: R.Tensor((16, 16, 3, 3), "float32"),
-        k1: R.Tensor((16, 16, 3, 3), "float32"),
-        w: R.Tensor((16, 3), "float32"),
-    ):
-        with R.dataflow():
-            h = R.nn.relu(R.nn.conv2d(x, k0, padding=1))
-            maps = R.nn.conv2d(h, k1, padding=1)
-            out = R.matmul(R.mean(maps, axis=[2, 3]), w)
-            R.output(out)
-        return out
-""")
+BODY = """
+    h = R.nn.relu(R.nn.conv2d(x, k0, padding=1))
+    maps = R.nn.conv2d(h, k1, padding=1)
+    out = R.matmul(R.mean(maps, axis=[2, 3]), w)
+"""
+KERNEL = (16, 16, 3, 3)
+MODEL = parse_backbone(BODY, param_num=3, x=(2, 16, 6, 6), k0=KERNEL, k1=KERNEL, w=(16, 3))
 BATCH = (
     np.random.default_rng(0).normal(size=(2, 16, 6, 6)).astype("float32"),
     np.array([0, 2], "int32"),
@@ -120,7 +108,6 @@ LOSS_ARGS = [TensorType((2, 3), "float32"), TensorType((2,), "int32")]
 
 
 def made_for(target: str) -> IRModule:
-    assert isinstance(MODEL, IRModule)
     return SetupTrainer(CrossEntropyLoss(), Adam(0.01), LOSS_ARGS, target=target)(MODEL)
 
 
@@ -181,7 +168,6 @@ def test_a_trainer_has_its_own_device() -> None:
 
 
 def test_what_was_trained_on_more_devices_than_are_here_is_loaded_on_one(tmp_path: Path) -> None:
-    assert isinstance(MODEL, IRModule)
     mod = SetupTrainer(CrossEntropyLoss(), Adam(0.01), LOSS_ARGS, devices=2)(MODEL)
     with pytest.raises(ValueError, match="takes 2 devices, but JAX has 1 here"):
         build(mod)

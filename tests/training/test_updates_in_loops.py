@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 from jax import lax
+from parsing import parse_backbone
 
 import relaxjax
 from relaxjax.ir import IRModule, TensorType
@@ -19,7 +20,6 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam, from_optax
 from relaxjax.passes import SetupTrainer
 from relaxjax.passes.training.fuse_train_step import with_calls
-from relaxjax.script import from_source
 from relaxjax.training import Lines, NumericsError, Trainer, load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -75,20 +75,9 @@ def test_several_steps_in_a_call_are_the_same() -> None:
 
 def rolled() -> IRModule:
     """A trainable module of layers that are rolled."""
-    params = ", ".join(f'w{i}: R.Tensor(({WIDTH}, {WIDTH}), "float32")' for i in range(LAYERS))
+    params: dict[str, Any] = {f"w{i}": (WIDTH, WIDTH) for i in range(LAYERS)}
     lines = [f"h{i + 1} = R.add(h{i}, R.tanh(R.matmul(h{i}, w{i})))" for i in range(LAYERS)]
-    body = "\n            ".join(lines)
-    backbone: Any = from_source(f"""
-@I.ir_module
-class Module:
-    I.module_attrs({{"param_num": {LAYERS}, "state_num": 0}})
-    @R.function
-    def backbone(h0: R.Tensor(({ROWS}, {WIDTH}), "float32"), {params}):
-        with R.dataflow():
-            {body}
-            R.output(h{LAYERS})
-        return h{LAYERS}
-""")
+    backbone = parse_backbone("\n".join(lines), param_num=LAYERS, h0=(ROWS, WIDTH), **params)
     types = [TensorType(X.shape, "float32")] * 2
     return SetupTrainer(MSELoss(), Adam(0.01), types, roll_blocks=True)(backbone)
 

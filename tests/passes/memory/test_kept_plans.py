@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 import pytest
+from parsing import parse_backbone
 
 import relaxjax
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
@@ -21,7 +22,6 @@ from relaxjax.passes.memory import kept_plans, rematerialize
 from relaxjax.passes.memory.choice import Chooser
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.schedule import Order
-from relaxjax.script import from_source
 
 ADJOINT = "loss_adjoint"
 
@@ -82,17 +82,9 @@ def test_the_second_process_searches_no_plan(
 
 
 def step_of_training(**options: Any) -> IRModule:
-    weights = "w0: R.Tensor((16, 16), 'float32'), w1: R.Tensor((16, 16), 'float32')"
     values = TensorType((256, 16), "float32")
-    backbone: Any = from_source(f"""
-@R.function
-def backbone(x: R.Tensor((256, 16), "float32"), {weights}):
-    with R.dataflow():
-        out = R.nn.gelu(R.matmul(R.nn.gelu(R.matmul(x, w0)), w1))
-        R.output(out)
-    return out
-""")
-    mod = IRModule({"backbone": backbone}, attrs={"param_num": 2, "state_num": 0})
+    body = "out = R.nn.gelu(R.matmul(R.nn.gelu(R.matmul(x, w0)), w1))"
+    mod = parse_backbone(body, param_num=2, x=(256, 16), w0=(16, 16), w1=(16, 16))
     return SetupTrainer(MSELoss(), SGD(0.1), [values, values], **options)(mod)
 
 

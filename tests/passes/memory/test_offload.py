@@ -7,6 +7,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from parsing import parse_backbone
 
 import relaxjax
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
@@ -230,26 +231,14 @@ class Module:
 
 
 def test_a_whole_training_step_for_a_gpu() -> None:
-    source: Any = from_source("""
-@I.ir_module
-class Model:
-    I.module_attrs({"param_num": 2, "state_num": 0})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((512, 64), "float32"),
-        w: R.Tensor((64, 64), "float32"),
-        v: R.Tensor((64, 64), "float32"),
-    ):
-        with R.dataflow():
-            a = R.tanh(R.matmul(x, w))
-            b = R.tanh(R.matmul(a, v))
-            c = R.tanh(R.matmul(b, w))
-            d = R.tanh(R.matmul(c, v))
-            y = R.tanh(R.matmul(d, w))
-            R.output(y)
-        return y
-""")
+    body = """
+        a = R.tanh(R.matmul(x, w))
+        b = R.tanh(R.matmul(a, v))
+        c = R.tanh(R.matmul(b, w))
+        d = R.tanh(R.matmul(c, v))
+        y = R.tanh(R.matmul(d, w))
+    """
+    source = parse_backbone(body, param_num=2, x=(512, 64), w=(64, 64), v=(64, 64))
     values = TensorType((512, 64), "float32")
     setup = SetupTrainer(
         MSELoss(), MomentumSGD(0.1, 0.9), [values, values], memory_policy="offload", target="cuda"

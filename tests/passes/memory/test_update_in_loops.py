@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 from jax import lax
-from parsing import parse_functions, parse_module
+from parsing import parse_backbone, parse_module
 
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.renew import renew
@@ -31,7 +31,8 @@ LAYERS, ROWS, WIDTH = 4, 5, 6
 def backbone(dtype: str = "float32", rows: int = ROWS, width: int = WIDTH) -> IRModule:
     """Equal layers of a gain, a product, and a norm of its row."""
     matrix, vector = f'R.Tensor(({width}, {width}), "{dtype}")', f'R.Tensor(({width},), "{dtype}")'
-    params = ", ".join(f"w{i}: {matrix}, g{i}: {vector}" for i in range(LAYERS))
+    params = [f'h0: R.Tensor(({rows}, {width}), "{dtype}")']
+    params += [f"w{i}: {matrix}, g{i}: {vector}" for i in range(LAYERS)]
     lines = [
         line
         for i in range(LAYERS)
@@ -41,15 +42,7 @@ def backbone(dtype: str = "float32", rows: int = ROWS, width: int = WIDTH) -> IR
             f"h{i + 1} = R.add(h{i}, b{i})",
         )
     ]
-    body = "\n            ".join([*lines, f"R.output(h{LAYERS})"])
-    return parse_functions(f"""
-    I.module_attrs({{"param_num": {2 * LAYERS}, "state_num": 0}})
-    @R.function
-    def backbone(h0: R.Tensor(({rows}, {width}), "{dtype}"), {params}):
-        with R.dataflow():
-            {body}
-        return h{LAYERS}
-""")
+    return parse_backbone("\n".join(lines), ", ".join(params), param_num=2 * LAYERS)
 
 
 def set_up(optimizer: Any, dtype: str = "float32", **options: Any) -> IRModule:

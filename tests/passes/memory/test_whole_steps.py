@@ -6,7 +6,7 @@ import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_backbone, parse_module
 
 from relaxjax.ir import IRModule, TensorType, TupleType, assert_structural_equal
 from relaxjax.losses import MSELoss
@@ -69,45 +69,34 @@ def test_a_gradient_waits_for_the_other_reads_of_its_parameter() -> None:
     assert with_reads_first(found, "main_adjoint", (1, 2)) is found
 
 
-def trainable(text: str, loss: Any, types: Any, **options: Any) -> IRModule:
-    return SetupTrainer(loss, Adam(0.1), types, legalize=True, **options)(parse_module(text))
+def trainable(model: IRModule, loss: Any, types: Any, **options: Any) -> IRModule:
+    return SetupTrainer(loss, Adam(0.1), types, legalize=True, **options)(model)
 
 
-LAYERS = """
-@I.ir_module
-class Module:
-    I.module_attrs({"param_num": 3, "state_num": 0})
-    @R.function
-    def backbone(
-        x: R.Tensor((1, 8, 8, 48), "float32"), w0: R.Tensor((3, 3, 48, 48), "float32"),
-        w1: R.Tensor((3, 3, 48, 48), "float32"), w2: R.Tensor((3, 3, 48, 48), "float32"),
-    ):
-        with R.dataflow():
-            a = R.nn.relu(R.nn.conv2d(x, w0, padding=1, data_layout="NHWC", kernel_layout="HWIO"))
-            b = R.nn.relu(R.nn.conv2d(a, w1, padding=1, data_layout="NHWC", kernel_layout="HWIO"))
-            c = R.nn.conv2d(b, w2, padding=1, data_layout="NHWC", kernel_layout="HWIO")
-            R.output(c)
-        return c
-"""
-TABLES = """
-@I.ir_module
-class Module:
-    I.module_attrs({{"param_num": {count}, "state_num": 0}})
-    @R.function
-    def backbone(ids: R.Tensor((4, 6), "int32"), {params}):
-        with R.dataflow():
-            scores = {sums}
-            R.output(scores)
-        return scores
-""".format(
-    count=8,
-    params=", ".join(f't{i}: R.Tensor((512, 8), "float32")' for i in range(8)),
-    sums=" * ".join(f"R.sum(R.take(t{i}, ids, axis=0), 1)" for i in range(8)),
+def _weights(shape: tuple[int, ...]) -> dict[str, Any]:
+    return dict.fromkeys(["w0", "w1", "w2"], shape)
+
+
+LAYERS = parse_backbone(
+    """
+    a = R.nn.relu(R.nn.conv2d(x, w0, padding=1, data_layout="NHWC", kernel_layout="HWIO"))
+    b = R.nn.relu(R.nn.conv2d(a, w1, padding=1, data_layout="NHWC", kernel_layout="HWIO"))
+    c = R.nn.conv2d(b, w2, padding=1, data_layout="NHWC", kernel_layout="HWIO")
+    """,
+    param_num=3,
+    x=(1, 8, 8, 48),
+    **_weights((3, 3, 48, 48)),
+)
+TABLE = 'R.Tensor((512, 8), "float32")'
+TABLES = parse_backbone(
+    "scores = " + " * ".join(f"R.sum(R.take(t{i}, ids, axis=0), 1)" for i in range(8)),
+    ", ".join(['ids: R.Tensor((4, 6), "int32")', *(f"t{i}: {TABLE}" for i in range(8))]),
+    param_num=8,
 )
 
 
 @pytest.mark.parametrize(
-    ("text", "loss", "types", "share"),
+    ("model", "loss", "types", "share"),
     [
         (LAYERS, MSELoss(), [(1, 8, 8, 48), (1, 8, 8, 48)], 0.8),
         (TABLES, MSELoss(), [(4, 8), (4, 8)], 0.7),
@@ -115,11 +104,11 @@ class Module:
     ids=["weights of convolutions", "gradients of tables"],
 )
 def test_a_step_keeps_no_second_copy_of_its_parameters(
-    text: str, loss: Any, types: Any, share: float
+    model: IRModule, loss: Any, types: Any, share: float
 ) -> None:
     """Kernels turned round late, parameters changed in place, large gradients one by one."""
     tensors = [TensorType(shape, "float32") for shape in types]
-    one, other = (trainable(text, loss, tensors, **o) for o in ({}, {"memory_policy": "free"}))
+    one, other = (trainable(model, loss, tensors, **o) for o in ({}, {"memory_policy": "free"}))
     taken = [temporary_bytes(mod, STEP, donate=STATE) for mod in (one, other)]
     assert taken[1] <= share * taken[0]
     args = [_arrays(param.ty) for param in one[STEP].params]
@@ -127,21 +116,12 @@ def test_a_step_keeps_no_second_copy_of_its_parameters(
     chex.assert_trees_all_close(*results, rtol=1e-5, atol=1e-6)
 
 
-PERCEPTRON = """
-@I.ir_module
-class Module:
-    I.module_attrs({"param_num": 3, "state_num": 0})
-    @R.function
-    def backbone(
-        x: R.Tensor((8, 128), "float32"), w0: R.Tensor((128, 128), "float32"),
-        w1: R.Tensor((128, 128), "float32"), w2: R.Tensor((128, 128), "float32"),
-    ):
-        with R.dataflow():
-            a = R.nn.relu(R.matmul(x, w0))
-            c = R.matmul(R.nn.relu(R.matmul(a, w1)), w2)
-            R.output(c)
-        return c
-"""
+PERCEPTRON = parse_backbone(
+    "a = R.nn.relu(R.matmul(x, w0))\nc = R.matmul(R.nn.relu(R.matmul(a, w1)), w2)",
+    param_num=3,
+    x=(8, 128),
+    **_weights((128, 128)),
+)
 
 
 def test_copies_of_parameters_are_predicted() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parsing import parse_backbone
 from small_models import BATCH, CLASSES, Classifier, batch
 
 from relaxjax.ir import IRModule, TensorType
@@ -12,7 +13,6 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam, AdamW, MomentumSGD
 from relaxjax.passes import SetupTrainer
 from relaxjax.passes.training.loss_scale import GROWS_AFTER
-from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 LOGITS = TensorType((BATCH, CLASSES), "float32")
@@ -29,21 +29,13 @@ def classifier(loss_scale: Any, optimizer: Any) -> Trainer:
 
 def product(**options: Any) -> tuple[IRModule, Trainer]:
     """The mean square of `x * w` in float16, with a state that counts the steps."""
-    backbone: Any = from_source("""
-@I.ir_module
-class Product:
-    I.module_attrs({"param_num": 1, "state_num": 1})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((4,), "float16"), w: R.Tensor((4,), "float16"), steps: R.Tensor((), "int32")
-    ):
-        with R.dataflow():
-            out = R.multiply(x, w)
-            new_steps = R.add(steps, R.const(1, "int32"))
-            R.output(out, new_steps)
+    body = """
+        out = R.multiply(x, w)
+        new_steps = R.add(steps, R.const(1, "int32"))
         return (out, new_steps)
-""")
+    """
+    types = {**dict.fromkeys("xw", 'R.Tensor((4,), "float16")'), "steps": 'R.Tensor((), "int32")'}
+    backbone = parse_backbone(body, param_num=1, state_num=1, **types)
     values = TensorType((4,), "float16")
     mod = SetupTrainer(MSELoss(), MomentumSGD(0.5, 0.5), [values, values], **options)(backbone)
     trainer = Trainer(mod, VirtualMachine(build(mod)))

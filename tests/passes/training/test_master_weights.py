@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from parsing import parse_backbone
 
 from relaxjax.ir.expr import np_dtype
 from relaxjax.ir.types import TensorType
@@ -14,7 +15,6 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, AdamW
 from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 VALUES = TensorType((4,), "float32")
@@ -22,23 +22,9 @@ VALUES = TensorType((4,), "float32")
 
 def trainer(dtype: str, optimizer: Any, shape: str = "4,", **options: Any) -> Trainer:
     """The square of `x * w + b`: `w` of the dtype, `b` of float32."""
-    backbone: Any = from_source(f"""
-@I.ir_module
-class Affine:
-    I.module_attrs({{"param_num": 2, "state_num": 0}})
-
-    @R.function
-    def backbone(
-        x: R.Tensor((4,), "{dtype}"),
-        w: R.Tensor(({shape}), "{dtype}"),
-        b: R.Tensor((4,), "float32"),
-    ):
-        with R.dataflow():
-            scaled = R.multiply(x, w)
-            out = R.add(R.astype(scaled, "float32"), b)
-            R.output(out)
-        return out
-""")
+    body = 'scaled = R.multiply(x, w)\nout = R.add(R.astype(scaled, "float32"), b)'
+    params = f'x: R.Tensor((4,), "{dtype}"), w: R.Tensor(({shape}), "{dtype}")'
+    backbone = parse_backbone(body, params, param_num=2, b=(4,))
     scores = TensorType(dtype="float32", ndim=1)
     mod = SetupTrainer(MSELoss("sum"), optimizer, [scores, VALUES], **options)(backbone)
     made = Trainer(mod, VirtualMachine(build(mod)))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_backbone, parse_functions, parse_module
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
@@ -120,24 +120,15 @@ def test_legalizing_is_the_last_step_and_simplifies_the_adjoint_before() -> None
 
 def test_states_are_threaded_through() -> None:
     """Running averages are returned after the loss, in training form in one function only."""
-    mod = parse_functions("""
-    I.module_attrs({"param_num": 2, "state_num": 2})
-    @R.function
-    def backbone(
-        x: R.Tensor((4, 3), "float32"),
-        gamma: R.Tensor((3,), "float32"),
-        beta: R.Tensor((3,), "float32"),
-        mean: R.Tensor((3,), "float32"),
-        var: R.Tensor((3,), "float32"),
-    ):
-        with R.dataflow():
-            bn = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
-            out = bn[0]
-            new_mean = bn[1]
-            new_var = bn[2]
-            R.output(out, new_mean, new_var)
+    body = """
+        bn = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
+        out = bn[0]
+        new_mean = bn[1]
+        new_var = bn[2]
         return out, new_mean, new_var
-""")
+    """
+    vectors = dict.fromkeys(["gamma", "beta", "mean", "var"], (3,))
+    mod = parse_backbone(body, param_num=2, state_num=2, x=(4, 3), **vectors)
     types = [TensorType((4, 3), "float32")] * 2
     trained = SetupTrainer(MSELoss(), SGD(0.1), types)(mod)
     x, gamma, beta, mean, var, targets = arrays((4, 3), (3,), (3,), (3,), (3,), (4, 3))
@@ -197,20 +188,11 @@ def test_a_faulty_module_is_refused_at_the_door() -> None:
 
 def test_checkpoint_marks_hold_in_the_adjoint() -> None:
     """What they ask to be computed again waits for an adjoint, so that nothing merges it."""
-    marked = parse_functions("""
-    I.module_attrs({"param_num": 2, "state_num": 0})
-    @R.function
-    def backbone(
-        x: R.Tensor((4, 3), "float32"),
-        w: R.Tensor((3, 5), "float32"),
-        v: R.Tensor((5, 5), "float32"),
-    ):
-        with R.dataflow():
-            layers = [lambda h: R.tanh(R.matmul(h, w)), lambda h: R.tanh(R.matmul(h, v))]
-            out = R.grad.emit_checkpoint_sequential(layers, 2, x, checkpoint_last=True)
-            R.output(out)
-        return out
-""")
+    body = """
+        layers = [lambda h: R.tanh(R.matmul(h, w)), lambda h: R.tanh(R.matmul(h, v))]
+        out = R.grad.emit_checkpoint_sequential(layers, 2, x, checkpoint_last=True)
+    """
+    marked = parse_backbone(body, param_num=2, x=(4, 3), w=(3, 5), v=(5, 5))
     setup = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS], legalize=False)
     adjoint = setup(marked)["backbone_loss_adjoint"].script()
     assert adjoint.count("R.grad.delay") == 1
