@@ -1,18 +1,17 @@
 """The builder: A-normal form, unique names, functions and modules."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from built_functions import FLAG, IMPURE, TY, M, N, X, Y, bindings, built
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.check import well_formed
-from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import (
     Call,
     DataflowVar,
     Expr,
-    ExternFunc,
     GlobalVar,
     ShapeExpr,
     Tuple,
@@ -32,33 +31,6 @@ from relaxjax.ir.function import (
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import FuncType, ObjectType, ShapeType, TensorType, TupleType
-
-N, M = SymbolicVar("n"), SymbolicVar("m")
-TY = TensorType((N, 2), "float32")
-X, Y = Var("x", TY), Var("y", TY)
-FLAG = Var("flag", TensorType((), "bool"))
-IMPURE = Call(ExternFunc("effect"), (X,), ty_args=(TY,))
-
-
-def built(body: Callable[[BlockBuilder], Expr], *params: Var, pure: bool = True) -> Function:
-    """The function that `body` emits, which must be well-formed."""
-    builder = BlockBuilder()
-    with builder.function("main", params or (X, Y, FLAG), pure=pure):
-        builder.emit_func_output(body(builder))
-    well_formed(builder.get())
-    main = builder.get()["main"]
-    assert isinstance(main, Function)
-    return main
-
-
-def bindings(function: Function) -> list[str]:
-    """The bindings of a function as text, without their types."""
-    return [
-        f"{binding.var.name} = {binding.value}"
-        for seq in [function.body]
-        for binding in seq.bindings()
-    ]
-
 
 # Normal form
 

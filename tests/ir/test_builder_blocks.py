@@ -3,16 +3,14 @@
 from collections.abc import Callable
 
 import pytest
+from built_functions import FLAG, IMPURE, TY, M, N, X, Y, built
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, DataflowVar, Expr, ExternFunc, ShapeExpr, Tuple, Var
+from relaxjax.ir.expr import Call, DataflowVar, Expr, ShapeExpr, Tuple, Var
 from relaxjax.ir.function import (
     BindingBlock,
     DataflowBlock,
-    Function,
     If,
     MatchCast,
     SeqExpr,
@@ -21,33 +19,6 @@ from relaxjax.ir.function import (
 from relaxjax.ir.node import replace
 from relaxjax.ir.span import Span
 from relaxjax.ir.types import ShapeType, TensorType
-
-N, M = SymbolicVar("n"), SymbolicVar("m")
-TY = TensorType((N, 2), "float32")
-X, Y = Var("x", TY), Var("y", TY)
-FLAG = Var("flag", TensorType((), "bool"))
-IMPURE = Call(ExternFunc("effect"), (X,), ty_args=(TY,))
-
-
-def built(body: Callable[[BlockBuilder], Expr], *params: Var, pure: bool = True) -> Function:
-    """The function that `body` emits, which must be well-formed."""
-    builder = BlockBuilder()
-    with builder.function("main", params or (X, Y, FLAG), pure=pure):
-        builder.emit_func_output(body(builder))
-    well_formed(builder.get())
-    main = builder.get()["main"]
-    assert isinstance(main, Function)
-    return main
-
-
-def bindings(function: Function) -> list[str]:
-    """The bindings of a function as text, without their types."""
-    return [
-        f"{binding.var.name} = {binding.value}"
-        for seq in [function.body]
-        for binding in seq.bindings()
-    ]
-
 
 # Blocks
 

@@ -3,7 +3,9 @@
 from functools import cache
 from typing import Any
 
+import jax
 import numpy as np
+import optax
 
 from relaxjax.ir import IRModule, SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
@@ -101,6 +103,30 @@ def batch(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(BATCH, FEATURES)).astype("float32")
     return x, rng.integers(0, CLASSES, BATCH).astype("int32")
+
+
+def trained_by_optax(
+    tx: optax.GradientTransformation, params: dict[str, Any], steps: int
+) -> tuple[Any, list[float]]:
+    """The classifier trained by jit, grad and optax, and its losses."""
+
+    def loss(params: dict[str, Any], x: Any, labels: Any) -> Any:
+        hidden = jax.nn.relu(x @ params["w0"] + params["b0"][None])
+        scores = hidden @ params["w1"] + params["b1"][None]
+        return optax.softmax_cross_entropy_with_integer_labels(scores, labels).mean()
+
+    @jax.jit
+    def step(params: Any, state: Any, x: Any, labels: Any) -> Any:
+        value, gradients = jax.value_and_grad(loss)(params, x, labels)
+        updates, state = tx.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state, value
+
+    state, losses = tx.init(params), []
+    for seed in range(steps):
+        with jax.numpy_dtype_promotion("standard"):  # optax's adam mixes dtypes
+            params, state, value = step(params, state, *batch(seed))
+        losses.append(float(value))
+    return params, losses
 
 
 class Told:

@@ -4,38 +4,15 @@ import re
 from typing import Any
 
 import chex
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small_models import batch, classifier
+from small_models import batch, classifier, trained_by_optax
 
 from relaxjax.optim import SGD, Adam, MomentumSGD
 
 STEPS = 20
-
-
-def by_hand(tx: optax.GradientTransformation, params: dict[str, Any]) -> tuple[Any, list[float]]:
-    """The classifier trained by jit, grad and optax."""
-
-    def loss(params: dict[str, Any], x: Any, labels: Any) -> Any:
-        hidden = jax.nn.relu(x @ params["w0"] + params["b0"][None])
-        scores = hidden @ params["w1"] + params["b1"][None]
-        return optax.softmax_cross_entropy_with_integer_labels(scores, labels).mean()
-
-    @jax.jit
-    def step(params: Any, state: Any, x: Any, labels: Any) -> Any:
-        value, gradients = jax.value_and_grad(loss)(params, x, labels)
-        updates, state = tx.update(gradients, state, params)
-        return optax.apply_updates(params, updates), state, value
-
-    state, losses = tx.init(params), []
-    for seed in range(STEPS):
-        with jax.numpy_dtype_promotion("standard"):  # optax's adam mixes dtypes
-            params, state, value = step(params, state, *batch(seed))
-        losses.append(float(value))
-    return params, losses
 
 
 @pytest.mark.parametrize(
@@ -60,7 +37,7 @@ def test_twenty_steps_equal_those_of_jax_and_optax(
     trainer.xavier_uniform_init_params(seed=1)
     params = {name: jnp.asarray(value) for name, value in trainer.export_params().items()}
     losses = [float(trainer.update(*batch(seed))) for seed in range(STEPS)]
-    expected_params, expected_losses = by_hand(theirs, params)
+    expected_params, expected_losses = trained_by_optax(theirs, params, STEPS)
     chex.assert_trees_all_close(losses, expected_losses, rtol=1e-6, atol=1e-6)
     chex.assert_trees_all_close(trainer.export_params(), expected_params, rtol=1e-6, atol=1e-6)
 

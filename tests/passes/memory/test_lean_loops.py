@@ -7,18 +7,15 @@ import chex
 import jax
 import numpy as np
 import pytest
+from legal_adjoints import prepared
 from parsing import parse_functions
 
 from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
-    CanonicalizeBindings,
-    EliminateCommonSubexpr,
     Gradient,
-    LegalizeOps,
     Rematerialize,
-    SimplifyGradient,
 )
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.loops import with_lean_loops
@@ -67,10 +64,7 @@ def layers(step: str, start: str = "x", options: str = "") -> IRModule:
 
 
 def simple_adjoint(mod: IRModule, wanted: Sequence[str] | None = None) -> IRModule:
-    mod = Gradient("main", wanted, lazy=True)(mod)
-    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
-        mod = one(mod)
-    return CanonicalizeBindings()(mod)
+    return prepared(Gradient("main", wanted, lazy=True)(mod))
 
 
 def gradients(mod: IRModule) -> Any:

@@ -1,55 +1,24 @@
 """The model of memory where no compiler is known: what is live in the order that is written."""
 
-from typing import Any
-
 import pytest
+from legal_adjoints import adjoint_for, loop_of_layers
+from parsing import parse_flow
 
 import relaxjax
-from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import PLATFORM
-from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Rematerialize
-from relaxjax.script import from_source
+from relaxjax.passes import Rematerialize
 
 ROW = 4 * 512 * 64
-MODEL = """
-@I.ir_module
-class Model:
-    @R.function
-    def main(x: R.Tensor((512, 64), "float32"), w: R.Tensor((64, 64), "float32")):
-        with R.dataflow():
-            a = R.exp(R.sin(R.matmul(x, w)))
-            b = R.exp(R.sin(R.matmul(a, w)))
-            loss = R.sum(R.multiply(b, b))
-            R.output(loss)
-        return loss
+BODY = """
+    a = R.exp(R.sin(R.matmul(x, w)))
+    b = R.exp(R.sin(R.matmul(a, w)))
+    loss = R.sum(R.multiply(b, b))
 """
-LOOP = """
-@I.ir_module
-class Model:
-    @R.function
-    def main(x: R.Tensor((512, 64), "float32"), w: R.Tensor((64, 64), "float32")):
-        with R.dataflow():
-            @R.function
-            def step(carry: R.Tuple(R.Tensor((512, 64), "float32")), x: R.Tuple()):
-                with R.dataflow():
-                    h = R.tanh(R.matmul(carry[0], w))
-                    R.output(h)
-                return ((h,), ())
-            ys = R.scan(step, (x,), (), length=3)
-            loss = R.sum(ys[0][0])
-            R.output(loss)
-        return loss
-"""
-
-
-def adjoint_for(platform: str, source: str = MODEL) -> IRModule:
-    module: Any = from_source(source)
-    made = EliminateCommonSubexpr()(LegalizeOps()(Gradient("main")(module)))
-    return made.with_attr(PLATFORM, platform)
+MODEL, LOOP = parse_flow(BODY, x=(512, 64), w=(64, 64)), loop_of_layers(3)
 
 
 def test_what_one_step_alone_reads_is_computed_inside_it() -> None:
-    report = relaxjax.memory(adjoint_for("cuda"), "main_adjoint", policy="none")
+    report = relaxjax.memory(adjoint_for("cuda", MODEL), "main_adjoint", policy="none")
     stored = {kernel.buffer[0][0].name for kernel in report.plan.kernels.all if kernel.size}
     assert {"lv", "a", "lv2", "b"} <= stored  # products, and what several steps read
     inside = ("lax.sin", "lax.cos", "lax.transpose")
@@ -73,7 +42,7 @@ def test_a_loop_takes_its_results_and_what_a_step_needs() -> None:
 
 
 def test_a_plan_for_a_device_that_is_not_here_is_estimated() -> None:
-    mod = adjoint_for("cuda")
+    mod = adjoint_for("cuda", MODEL)
     report = relaxjax.memory(mod, "main_adjoint", policy="free")
     assert report.is_estimated
     assert report.plan.model.runs_as_written
@@ -93,17 +62,17 @@ def test_a_plan_for_a_device_that_is_not_here_is_estimated() -> None:
 
 
 def test_here_it_is_counted() -> None:
-    report = relaxjax.memory(adjoint_for("cpu"), "main_adjoint", policy="free")
+    report = relaxjax.memory(adjoint_for("cpu", MODEL), "main_adjoint", policy="free")
     assert not report.is_estimated
     assert "by XLA's count" in str(report)
 
 
 @pytest.mark.parametrize("policy", ["free", "balanced", "minimal"])
 def test_policies_save_by_it(policy: str) -> None:
-    report = relaxjax.memory(adjoint_for("tpu"), "main_adjoint", policy=policy)
+    report = relaxjax.memory(adjoint_for("tpu", MODEL), "main_adjoint", policy=policy)
     assert report.peak <= 0.85 * report.peak_of_all_kept
 
 
 def test_a_budget_is_counted_where_its_device_is() -> None:
     with pytest.raises(TypeError, match="what memory a program takes on tpu is told by"):
-        relaxjax.memory(adjoint_for("tpu"), "main_adjoint", budget="50%")
+        relaxjax.memory(adjoint_for("tpu", MODEL), "main_adjoint", budget="50%")

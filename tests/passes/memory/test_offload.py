@@ -7,7 +7,8 @@ import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_backbone
+from legal_adjoints import adjoint_for, loop_of_layers
+from parsing import parse_backbone, parse_flow
 
 import relaxjax
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
@@ -16,9 +17,6 @@ from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import PLATFORM, lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import (
-    EliminateCommonSubexpr,
-    Gradient,
-    LegalizeOps,
     OffloadResiduals,
     Rematerialize,
     SetupTrainer,
@@ -30,49 +28,15 @@ from relaxjax.script import from_source
 
 ADJOINT = "main_adjoint"
 ROW = 4 * 512 * 64
-LAYERS = "\n".join(
-    f"            {y} = R.exp(R.sin(R.matmul({x}, w)))"
-    for x, y in zip("xabcdef", "abcdefg", strict=True)
-)
-DEEP = f"""
-@I.ir_module
-class Model:
-    @R.function
-    def main(x: R.Tensor((512, 64), "float32"), w: R.Tensor((64, 64), "float32")):
-        with R.dataflow():
-{LAYERS}
-            loss = R.sum(R.multiply(g, g))
-            R.output(loss)
-        return loss
-"""
-# A step stacks what it gets, and what it gives.
-LOOP = """
-@I.ir_module
-class Model:
-    @R.function
-    def main(x: R.Tensor((512, 64), "float32"), w: R.Tensor((64, 64), "float32")):
-        with R.dataflow():
-            @R.function
-            def step(carry: R.Tuple(R.Tensor((512, 64), "float32")), x: R.Tuple()):
-                with R.dataflow():
-                    h = R.tanh(R.matmul(carry[0], w))
-                    R.output(h)
-                return ((h,), ())
-            ys = R.scan(step, (x,), (), length=6)
-            loss = R.sum(ys[0][0])
-            R.output(loss)
-        return loss
-"""
-SCRIPTS = {"layers": DEEP, "loop": LOOP}
+LAYERS = [
+    f"{y} = R.exp(R.sin(R.matmul({x}, w)))" for x, y in zip("xabcdef", "abcdefg", strict=True)
+]
+DEEP = parse_flow("\n".join([*LAYERS, "loss = R.sum(R.multiply(g, g))"]), x=(512, 64), w=(64, 64))
+LOOP = loop_of_layers(6)
+MODELS = {"layers": DEEP, "loop": LOOP}
 
 
-def adjoint_for(platform: str, source: str) -> IRModule:
-    module: Any = from_source(source)
-    made = EliminateCommonSubexpr()(LegalizeOps()(Gradient("main")(module)))
-    return made.with_attr(PLATFORM, platform)
-
-
-def offloaded(source: str, platform: str = "cuda", **options: Any) -> IRModule:
+def offloaded(source: IRModule, platform: str = "cuda", **options: Any) -> IRModule:
     adjoint = adjoint_for(platform, source)
     return Rematerialize(ADJOINT, policy="offload", **options)(adjoint)
 
@@ -112,16 +76,16 @@ def test_products_go_to_the_host_and_come_back(platform: str) -> None:
         assert f"{name} = stablehlo.dot_general" in text
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", MODELS)
 def test_what_is_written_is_read_back(name: str) -> None:
-    mod = offloaded(SCRIPTS[name])
+    mod = offloaded(MODELS[name])
     again: Any = from_source(mod.script())
     assert_structural_equal(again, mod)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", MODELS)
 def test_gradients_stay_the_same(name: str) -> None:
-    before, after = adjoint_for("cuda", SCRIPTS[name]), offloaded(SCRIPTS[name])
+    before, after = adjoint_for("cuda", MODELS[name]), offloaded(MODELS[name])
     found = [
         jax.jit(to_jax(mod.without_attr(PLATFORM), ADJOINT))(*arguments())
         for mod in (before, after)

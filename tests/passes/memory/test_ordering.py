@@ -3,6 +3,7 @@
 import chex
 import jax
 import numpy as np
+from legal_adjoints import prepared
 from parsing import parse_functions
 from whole_image_models import unet
 
@@ -10,13 +11,9 @@ from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
-    CanonicalizeBindings,
     ChannelsLast,
-    EliminateCommonSubexpr,
     Gradient,
-    LegalizeOps,
     Rematerialize,
-    SimplifyGradient,
 )
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.ordering import ordered
@@ -110,10 +107,7 @@ def test_the_way_back_through_a_model() -> None:
     """Copies of what is computed again wait as well, each in the layout of its convolution."""
     model = unet("float32", batch=4, size=32, few=8, classes=4)
     wanted = [param.name for param in model.module["main"].params[: len(model.params)]]
-    mod = Gradient("main", require_grads=wanted, lazy=True)(ChannelsLast()(model.module))
-    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
-        mod = one(mod)
-    mod = CanonicalizeBindings()(mod)
+    mod = prepared(Gradient("main", require_grads=wanted, lazy=True)(ChannelsLast()(model.module)))
     plan = Planner(program_of(mod)).minimal
     assert plan.orders
     found = rematerialized(mod, ADJOINT, plan)

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from legal_adjoints import prepared
 from parsing import parse_functions
 
 from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var
@@ -43,10 +44,7 @@ def norms() -> IRModule:
                 h = builder.emit(R.nn.relu(R.add(normed, factors[2 * i + 1])))
             loss = builder.emit_output(R.sum(R.multiply(h, h)))
         builder.emit_func_output(loss)
-    mod = Gradient("main", require_grads=[*weights, *factors])(builder.get())
-    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
-        mod = one(mod)
-    return mod
+    return prepared(Gradient("main", require_grads=[*weights, *factors])(builder.get()))
 
 
 def test_the_factors_of_a_norm_are_kept() -> None:
@@ -71,9 +69,7 @@ def test_what_is_dear_and_small_is_kept() -> None:
                 h = builder.emit(R.nn.relu(builder.emit(normed[0])))
             loss = builder.emit_output(R.sum(R.multiply(h, h)))
         builder.emit_func_output(loss)
-    mod = Gradient("main", require_grads=weights)(builder.get())
-    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
-        mod = one(mod)
+    mod = prepared(Gradient("main", require_grads=weights)(builder.get()))
     planner = Planner(Program.of(mod["main_adjoint"], mod, "main_adjoint"))
     again = Counter(task.step.op for task in planner.free.tasks if task.again)
     assert again[get_op("lax.mul")]

@@ -10,16 +10,13 @@ from differentiable_programs import programs
 from exact_plans import random_program
 from full import how_many
 from hypothesis import HealthCheck, Phase, given, reject, settings
+from legal_adjoints import prepared
 from pass_samples import Case, sample
 from whole_image_models import unet
 
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import (
-    CanonicalizeBindings,
-    EliminateCommonSubexpr,
     Gradient,
-    LegalizeOps,
-    SimplifyGradient,
 )
 from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.rematerialize import decided
@@ -48,10 +45,8 @@ def test_of_chains_with_skips(seed: int, length: int) -> None:
 def test_of_a_model() -> None:
     model = unet("float32", batch=2, size=16, few=4)
     wanted = [param.name for param in model.module["main"].params[: len(model.params)]]
-    mod = Gradient("main", require_grads=wanted, lazy=True)(model.module)
-    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
-        mod = one(mod)
-    assert_none_needs_more_than_the_one_before(peaks_of(CanonicalizeBindings()(mod)))
+    mod = prepared(Gradient("main", require_grads=wanted, lazy=True)(model.module))
+    assert_none_needs_more_than_the_one_before(peaks_of(mod))
 
 
 def test_of_random_programs() -> None:

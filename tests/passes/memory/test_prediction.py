@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from legal_adjoints import prepared
 from parsing import parse_functions
 from whole_image_models import unet
 from whole_model import WholeModel
@@ -11,12 +12,9 @@ from whole_sequence_models import lstm
 
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
-    CanonicalizeBindings,
     ChannelsLast,
-    EliminateCommonSubexpr,
     Gradient,
     LegalizeOps,
-    SimplifyGradient,
 )
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.planning import Planner
@@ -38,10 +36,7 @@ ADJOINT = "main_adjoint"
 def test_peaks_are_predicted_within_10_percent(make: Callable[[], WholeModel]) -> None:
     model = make()
     wanted = [param.name for param in model.module["main"].params[: len(model.params)]]
-    mod = Gradient("main", require_grads=wanted, lazy=True)(ChannelsLast()(model.module))
-    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
-        mod = one(mod)
-    mod = CanonicalizeBindings()(mod)
+    mod = prepared(Gradient("main", require_grads=wanted, lazy=True)(ChannelsLast()(model.module)))
     planner = Planner(Program.of(mod[ADJOINT], mod, ADJOINT))
     for plan in (planner.none, planner.balanced):
         taken = temporary_bytes(rematerialized(mod, ADJOINT, plan), ADJOINT)

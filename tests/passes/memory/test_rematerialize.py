@@ -11,6 +11,7 @@ from differentiable_programs import programs
 from full import how_many
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
+from legal_adjoints import prepared
 from parsing import parse_flow, parse_functions
 from pass_samples import Case, sample
 from whole_image_models import unet
@@ -20,12 +21,8 @@ from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes import (
-    CanonicalizeBindings,
-    EliminateCommonSubexpr,
     Gradient,
-    LegalizeOps,
     Rematerialize,
-    SimplifyGradient,
 )
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program
@@ -50,14 +47,7 @@ def layers() -> IRModule:
                 y = builder.emit(R.nn.gelu(z), f"y{i}")
             loss = builder.emit_output(R.sum(y * y))
         builder.emit_func_output(loss)
-    return prepared(builder.get())
-
-
-def prepared(mod: IRModule, **options: Any) -> IRModule:
-    with_adjoint = Gradient("main", **options)(mod)
-    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
-        with_adjoint = one(with_adjoint)
-    return CanonicalizeBindings()(with_adjoint)
+    return prepared(Gradient("main")(builder.get()))
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +202,7 @@ def test_minimal_takes_no_more_than_balanced_whatever_is_predicted(
 def of_unet(**sizes: int) -> IRModule:
     model = unet("float32", **sizes)
     names = [param.name for param in model.module["main"].params[: len(model.params)]]
-    return prepared(model.module, require_grads=names, lazy=True)
+    return prepared(Gradient("main", require_grads=names, lazy=True)(model.module))
 
 
 def test_what_would_save_little_stays_as_it_is() -> None:
@@ -242,7 +232,7 @@ def test_small_sums_are_kept() -> None:
                 y = builder.emit(R.sin(z * R.mean(z * z, axis=1, keepdims=True)))
             loss = builder.emit_output(R.sum(y))
         builder.emit_func_output(loss)
-    mod = prepared(builder.get())
+    mod = prepared(Gradient("main")(builder.get()))
     plan = Planner(Program.of(mod[ADJOINT], mod, ADJOINT)).free
     again = [task.step for task in plan.tasks if task.again]
     assert again
@@ -258,7 +248,7 @@ def test_random_numbers_are_drawn_alike() -> None:
         gv = R.sum(R.exp(R.sin(z)))
     """
     mod = parse_flow(body, x=(64, 64))
-    kept = prepared(mod)
+    kept = prepared(Gradient("main")(mod))
     found = Rematerialize(ADJOINT, policy="none", must_recompute=["noise"])(kept)
     assert "noise_again" in found.script()
     x = np.linspace(-1, 1, 4096, dtype="float32").reshape(64, 64)

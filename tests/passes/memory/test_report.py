@@ -4,11 +4,12 @@ import json
 from html.parser import HTMLParser
 
 import pytest
+from legal_adjoints import legal_adjoint
 
 import relaxjax
 from relaxjax.ir import Function, IRModule
 from relaxjax.lowering.memory import temporary_bytes
-from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Rematerialize
+from relaxjax.passes import Gradient, Rematerialize
 from relaxjax.passes.memory.report_tables import as_html
 from relaxjax.passes.memory.step import MemoryPlanError
 
@@ -31,7 +32,7 @@ ADJOINT = "main_adjoint"
 def adjoint() -> IRModule:
     module = relaxjax.from_source(SCRIPT, file="<model>.py")
     assert isinstance(module, IRModule)
-    return EliminateCommonSubexpr()(LegalizeOps()(Gradient("main")(module)))
+    return legal_adjoint(module)
 
 
 def test_everything_is_kept_unless_asked(adjoint: IRModule) -> None:

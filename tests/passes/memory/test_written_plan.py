@@ -1,10 +1,11 @@
 """A plan is read back from the program that it was written into."""
 
 import pytest
+from legal_adjoints import legal_adjoint
 
 import relaxjax
 from relaxjax.ir import IRModule, assert_structural_equal
-from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Rematerialize
+from relaxjax.passes import Gradient, LegalizeOps, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.rematerialize import decided, rematerialized
 from relaxjax.passes.memory.step import MemoryPlanError
@@ -30,7 +31,7 @@ ADJOINT = "main_adjoint"
 def adjoint() -> IRModule:
     module = relaxjax.from_source(SCRIPT, file="model.py")
     assert isinstance(module, IRModule)
-    return EliminateCommonSubexpr()(LegalizeOps()(Gradient("main")(module)))
+    return legal_adjoint(module)
 
 
 def names_of(mod: IRModule) -> list[str]:
