@@ -36,7 +36,11 @@ from relaxjax.ir.op import OPS
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.script import from_source
 
-pytest_plugins = ["explorer_pages", "pytester"]  # fixtures that several files of tests share
+pytest_plugins = [
+    "explorer_pages",
+    "pytester",
+    "training_command",
+]  # fixtures that several files of tests share
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

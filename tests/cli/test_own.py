@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training_command import LINE
 
 from relaxjax.cli import main
 from relaxjax.ir.op import OPS
@@ -75,15 +76,6 @@ from relaxjax.ops import op
 @op("relax.own_tests.cube", lower=lambda data: data * data * data)
 def cube(data: TensorType) -> TensorType:
     return data
-"""
-
-LINE = """
-@R.function
-def line(x: R.Tensor(("n", 2), "float32"), w: R.Tensor((2, 1), "float32")):
-    with R.dataflow():
-        out = R.matmul(x, w)
-        R.output(out)
-    return out
 """
 
 

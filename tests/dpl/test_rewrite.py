@@ -1,12 +1,11 @@
 """Rewriting: script in, script out, forward and backward."""
 
-from typing import Any
-
 import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_flow, parse_function, parse_functions, parse_main
+from parsing import parse_flow, parse_function
+from rewritten_functions import TWICE, chain, check_function, doubled, x, y
 
 import relaxjax.dpl.rewrite
 from relaxjax.dpl import (
@@ -14,28 +13,15 @@ from relaxjax.dpl import (
     ExprPatternRewriter,
     OrRewriter,
     PatternContext,
-    PatternMatchingRewriter,
     is_op,
     rewrite_bindings,
     rewrite_call,
     wildcard,
 )
-from relaxjax.ir import Expr, Function, IRModule, Var, assert_structural_equal, well_formed
+from relaxjax.ir import Expr, Function, IRModule, Var, well_formed
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 from relaxjax.script import relax as R
-
-x, y = wildcard(), wildcard()
-TWICE = is_op("relax.add")(x, x)
-
-
-def doubled(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
-    return found[x] * 2.0
-
-
-def check(function: Function, expected: str) -> None:
-    well_formed(function)
-    assert_structural_equal(function, parse_function(expected))
 
 
 def test_each_value_that_fits_is_replaced() -> None:
@@ -55,7 +41,7 @@ def test_each_value_that_fits_is_replaced() -> None:
             return g
         """)
 
-    check(
+    check_function(
         rewrite_call(TWICE, doubled, f),
         """
         @R.function
@@ -75,24 +61,10 @@ def test_each_value_that_fits_is_replaced() -> None:
     )
 
 
-chain = parse_function("""
-    @R.function
-    def chain(a: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
-        with R.dataflow():
-            b = R.negative(a)
-            c = R.negative(b)
-            d = R.negative(c)
-            e = R.negative(d)
-            f = R.exp(e)
-            R.output(f)
-        return f
-    """)
-
-
 def test_rewriting_goes_on_until_nothing_fits_and_leaves_no_dead_code() -> None:
     inner = wildcard()
     pattern = is_op("relax.negative")(is_op("relax.negative")(inner))
-    check(
+    check_function(
         rewrite_call(pattern, lambda expr, found: found[inner], chain),
         """
         @R.function
@@ -114,7 +86,7 @@ def test_a_value_that_has_a_name_is_not_computed_again() -> None:
         shared: Expr = R.abs(found[inner])
         return shared * shared
 
-    check(
+    check_function(
         rewrite_call(pattern, rewriter, chain),
         """
         @R.function
@@ -254,7 +226,7 @@ def test_operands_that_stand_in_the_order_asked_for_already() -> None:
     product = is_op("relax.matmul")(x, y)
     bias = wildcard()
     pattern = is_op("relax.add")(product, bias)  # fits either order
-    check(
+    check_function(
         rewrite_call(pattern, lambda expr, found: R.add(found[bias], found[product]), f),
         """
         @R.function
@@ -266,52 +238,6 @@ def test_operands_that_stand_in_the_order_asked_for_already() -> None:
             return d
         """,
     )
-
-
-@R.rewriter
-class Largest:
-    @R.function
-    def pattern(p: R.Tensor((2,), "float32"), q: R.Tensor((2,), "float32")) -> R.Tensor(
-        (2,), "float32"
-    ):
-        return R.nn.relu(R.add(p, q))
-
-    @R.function
-    def replacement(p: R.Tensor((2,), "float32"), q: R.Tensor((2,), "float32")) -> R.Tensor(
-        (2,), "float32"
-    ):
-        return R.maximum(p, q)
-
-
-LARGEST: Any = Largest  # mypy takes it for a class
-
-
-@R.rewriter
-class Clipped:
-    @R.function
-    def pattern(p: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
-        return R.nn.relu(p)
-
-    @R.function
-    def replacement(p: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
-        return R.minimum(R.nn.relu(p), R.const(6.0))
-
-
-CLIPPED: Any = Clipped
-
-
-def test_a_rewriter_written_as_a_class() -> None:
-    f = parse_function("""
-        @R.function
-        def f(a: R.Tensor((2,), "float32")):
-            b = R.add(a, a)
-            c = R.nn.relu(b)
-            return c
-        """)
-    values = [str(binding.value) for binding in LARGEST(f).body.bindings()]
-    assert values[-1] == "R.maximum(a, a)"
-    with pytest.raises(TypeError, match=r"@R.rewriter stands above a class, not above `3`"):
-        R.rewriter(3)  # type: ignore[arg-type]  # what the test is about
 
 
 def test_a_rewriter_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,33 +255,6 @@ def test_a_rewriter_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(RecursionError, match="rewrite_bindings: after 20 rewrites of `f` and"):
         rewrite_bindings(context, again, chain)
-
-
-def test_a_rewriter_that_never_ends_is_told_so_soon_and_where_it_began() -> None:
-    """A clipped relu has a relu in it. It took an hour to say so."""
-    f = parse_function("""
-        @R.function
-        def f(a: R.Tensor((2,), "float32")):
-            b = R.negative(a)
-            c = R.nn.relu(b)
-            return c
-        """)
-    rounds = 0
-
-    def clipped(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
-        nonlocal rounds
-        rounds += 1
-        made: Expr = R.minimum(R.nn.relu(found[x]), R.const(6.0))
-        return made
-
-    for never_ending in (
-        lambda: rewrite_call(is_op("relax.nn.relu")(x), clipped, f),
-        lambda: CLIPPED(f),
-    ):
-        with pytest.raises(RecursionError, match="100 rewrites of `c` and of what") as raised:
-            never_ending()
-        assert "c = R.nn.relu(b)" in "".join(raised.value.__notes__)
-    assert rounds == 101
 
 
 def test_more_bindings_than_one_may_be_rewritten_times() -> None:
@@ -418,7 +317,7 @@ def merged() -> tuple[PatternContext, relaxjax.dpl.rewrite.BindingsRewriter]:
 
 def test_several_bindings_at_once_are_put_in_order_and_share_what_they_need() -> None:
     context, rewriter = merged()
-    check(
+    check_function(
         rewrite_bindings(context, rewriter, branches),
         """
         @R.function
@@ -483,80 +382,3 @@ def test_values_for_bindings_that_cannot_be() -> None:
         ValueError, match="no order for `one`, `used`, `both`: they would need each other"
     ):
         rewrite_bindings(context, circular, branches)
-
-
-Square = parse_functions("""
-    @R.function
-    def pattern(a: R.Tensor(dtype="float32"), b: R.Tensor(("n", "m"), "float32")):
-        total = R.add(a, b)
-        return R.multiply(total, total)
-
-    @R.function
-    def replacement(a: R.Tensor(dtype="float32"), b: R.Tensor(("n", "m"), "float32")):
-        total = R.add(b, a)
-        return R.square(total)
-    """)
-
-
-Use = parse_main("c = R.add(a, b)\nd = R.multiply(c, c)\nreturn R.add(d, d)", a=(3,), b=(2, 3))
-
-
-def test_a_rule_written_as_a_module() -> None:
-    rewriter = PatternMatchingRewriter.from_module(Square)
-    expected = """
-        @R.function
-        def main(a: R.Tensor((3,), "float32"), b: R.Tensor((2, 3), "float32")):
-            lv = R.add(b, a)
-            d = R.square(lv)
-            gv = R.add(d, d)
-            return gv
-        """
-    check(rewriter(Use["main"]), expected)
-    check(rewriter(Use)["main"], expected)
-    other = IRModule.from_expr(chain)
-    assert rewriter(other) is other
-
-
-def test_rules_joined() -> None:
-    left, right = ExprPatternRewriter(TWICE, doubled), PatternMatchingRewriter.from_module(Square)
-    both = left | right
-    assert isinstance(both, OrRewriter)
-    assert (both.lhs, both.rhs) == (left, right)
-    check(
-        both(Use["main"]),
-        """
-        @R.function
-        def main(a: R.Tensor((3,), "float32"), b: R.Tensor((2, 3), "float32")):
-            lv = R.add(b, a)
-            d = R.square(lv)
-            gv = R.multiply(d, R.const(2.0, "float32"))
-            return gv
-        """,
-    )
-    one = PatternMatchingRewriter.from_pattern(TWICE, doubled)
-    assert_structural_equal(one(Use["main"]), rewrite_call(TWICE, doubled, Use["main"]))
-
-
-def test_rules_that_are_none() -> None:
-    f = Use["main"]
-    with pytest.raises(ValueError, match="must have the same parameters, found 2 and 1"):
-        PatternMatchingRewriter.from_module(IRModule({"pattern": f, "replacement": chain}))
-
-    pair = parse_function("""
-        @R.function
-        def pair(a: R.Tensor((2,), "float32")):
-            return (R.exp(a), a)
-        """)
-
-    with pytest.raises(ValueError, match="`pattern` must return one value: write rewrite_bindings"):
-        PatternMatchingRewriter.from_module(IRModule({"pattern": pair, "replacement": chain}))
-
-    cast = parse_function("""
-        @R.function
-        def cast(a: R.Tensor((2,), "float32")):
-            b = R.match_cast(a, R.Tensor((2,), "float32"))
-            return R.exp(b)
-        """)
-
-    with pytest.raises(ValueError, match="a match_cast cannot be a part of a pattern"):
-        PatternMatchingRewriter.from_module(IRModule({"pattern": cast, "replacement": chain}))

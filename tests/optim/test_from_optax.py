@@ -1,6 +1,6 @@
 """Gradient transformations of optax as Relax functions, against optax itself."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -12,12 +12,14 @@ from small_models import batch, classifier, trained_by_optax
 
 from relaxjax import optim
 from relaxjax.ir.check import well_formed
+from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
+from relaxjax.ops.lax import UnsupportedPrimitiveError
 from relaxjax.optim import OptaxOptimizer, from_optax
 from relaxjax.script import from_source
 
@@ -236,3 +238,94 @@ def test_a_trainer_takes_them_like_any_optimizer(ours: Any, theirs: Any) -> None
     losses = [float(trainer.update(*batch(seed))) for seed in range(20)]
     _, expected = trained_by_optax(theirs, params, 20)
     chex.assert_trees_all_close(losses, expected, rtol=1e-5, atol=1e-6)
+
+
+# What is refused
+
+
+def test_something_else_than_a_transformation_is_an_error() -> None:
+    with pytest.raises(TypeError, match=r"takes a gradient transformation .* of type float"):
+        from_optax(0.1).init([x])
+
+
+def test_parameters_of_one_name_are_an_error() -> None:
+    with pytest.raises(ValueError, match="more than one is called `x`: rename them"):
+        from_optax(optax.sgd(0.1)).init([x, Var("x", y.ty)])
+
+
+def test_symbolic_shapes_are_an_error() -> None:
+    param = Var("p", TensorType((SymbolicVar("n"),), "float32"))
+    with pytest.raises(ValueError, match=r"state of AdamW .* parameter `p` is not known"):
+        optim.AdamW(0.1).init(param)
+
+
+def test_a_transformation_that_asks_for_the_loss_is_an_error() -> None:
+    plateau = optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau())
+    with pytest.raises(
+        TypeError, match=r"gradients, state and parameters by name alone: .* 'value'"
+    ):
+        from_optax(plateau).init([x]).get_function()
+
+
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "lookahead": (
+        optax.lookahead(optax.sgd(0.1), 5, 0.5),
+        TypeError,
+        "be stepped with gradients, state and parameters by name alone: .* no attribute 'fast'",
+    ),
+    "sophia": (
+        optax.contrib.sophia(0.1),
+        ValueError,
+        "be stepped with gradients, state and parameters by name alone: obj_fn must be provided",
+    ),
+    "masked": (
+        optax.masked(optax.sgd(0.1), {"z": True}),
+        ValueError,
+        "begin with the parameters x, y by name: (?s:.*)\n    (z|\\['z'\\])",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "given"), REFUSED.items(), ids=REFUSED)
+def test_what_optax_refuses_names_the_optimizer(
+    name: str, given: tuple[Any, type[Exception], str]
+) -> None:
+    tx, kind, match = given
+    with pytest.raises(kind, match=f"^the optimizer {name} cannot {match}"):
+        from_optax(tx, name).init([x, y]).get_function()
+
+
+class _Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def test_a_state_that_changes_its_structure_is_an_error() -> None:
+    tx = optax.GradientTransformation(
+        lambda params: _Pair(jnp.zeros(()), None),
+        lambda updates, state, params=None: (updates, _Pair(None, state.a)),
+    )
+    with pytest.raises(ValueError, match="the optimizer odd changes the structure of its state"):
+        from_optax(tx, "odd").init([x]).get_function()
+
+
+def test_a_state_that_changes_its_dtype_is_an_error() -> None:
+    tx = optax.GradientTransformation(
+        lambda params: _Pair(jnp.zeros((), "int32"), None),
+        lambda updates, state, params=None: (updates, _Pair(state.a + 0.5, None)),
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"odd takes its state `a` as int32 of shape \(\) and gives it back as float32",
+    ):
+        from_optax(tx, "odd").init([x]).get_function()
+
+
+def test_a_primitive_without_a_form_is_named() -> None:
+    def update(updates: Any, state: Any, params: Any = None) -> Any:
+        jax.debug.print("{}", updates["x"].sum())
+        return updates, state
+
+    tx = optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+    with pytest.raises(UnsupportedPrimitiveError, match="the optimizer odd: the JAX primitive `"):
+        from_optax(tx, "odd").init([x]).get_function()

@@ -1,8 +1,7 @@
 """A trainer of a loss in JAX: the loop by hand in JAX and optax, with all that `fit` gives."""
 
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from losses_to_train import (
+    BATCH,
+    PARAMS,
+    QUIET,
+    STATE,
+    batches,
+    loss,
+    model,
+    plain,
+    trainer_of_all,
+    whole_loss,
+)
 
 from relaxjax import Trainer
 from relaxjax.ir.check import well_formed
@@ -20,58 +31,12 @@ from relaxjax.optim import Adam
 from relaxjax.training import (
     Checkpoints,
     JsonLines,
-    Lines,
     NumericsError,
-    accuracy,
     evaluate,
     load_trainer,
 )
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
-KEYS = jax.random.split(jax.random.key(0), 4)
-PARAMS = {
-    "w0": jax.random.normal(KEYS[0], (8, 16)),
-    "b0": jnp.zeros((1, 16)),
-    "w1": jax.random.normal(KEYS[1], (16, 3)),
-}
-BATCH: dict[str, Any] = {
-    "x": np.asarray(jax.random.normal(KEYS[2], (32, 8))),
-    "y": np.asarray(jax.random.normal(KEYS[3], (32, 3))),
-}
-STATE = {"mean": jnp.zeros(16), "calls": jnp.int32(0)}
-QUIET = Lines(lambda line: None)
-
-
-def model(params: Any, x: Any) -> Any:
-    return jnp.tanh(x @ params["w0"] + params["b0"]) @ params["w1"]
-
-
-def loss(params: Any, batch: Any) -> Any:
-    return jnp.mean((model(params, batch["x"]) - batch["y"]) ** 2)
-
-
-def whole_loss(params: Any, state: Any, batch: Any, key: Any) -> Any:
-    """With running means, dropout by a key, and more beside the loss."""
-    hidden = jnp.tanh(batch["x"] @ params["w0"] + params["b0"])
-    new = {"mean": 0.9 * state["mean"] + 0.1 * hidden.mean(0), "calls": state["calls"] + 1}
-    kept = jnp.where(jax.random.bernoulli(key, 0.8, hidden.shape), hidden / 0.8, 0.0)
-    value = jnp.mean((kept @ params["w1"] - batch["y"]) ** 2)
-    return value, (new, {"rmse": jnp.sqrt(value), "hidden": hidden, "loss": value})
-
-
-def trainer_of_all(optimizer: Any, **options: Any) -> Trainer:
-    given: dict[str, Any] = {
-        "model_state": STATE,
-        "key": jax.random.key(3),
-        "has_aux": True,
-        **options,
-    }
-    return Trainer.from_jax(whole_loss, PARAMS, optimizer, BATCH, **given)
-
-
-def batches(count: int) -> list[Any]:
-    return [jax.tree.map(lambda array, i=i: array * (1 + i / 10), BATCH) for i in range(count)]
 
 
 def test_its_module_keeps_all_rules() -> None:
@@ -393,182 +358,3 @@ def test_who_prints_is_told_that_steps_leave_it_out() -> None:
         trainer = Trainer.from_jax(loud, PARAMS, optax.sgd(0.0), BATCH)
     assert found[0].filename == __file__
     chex.assert_trees_all_close(trainer.update(BATCH), loss(PARAMS, BATCH), rtol=1e-5)
-
-
-def plain(**options: Any) -> Trainer:
-    return Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), BATCH, **options)
-
-
-def of_donated() -> Trainer:
-    given = jax.tree.map(jnp.copy, PARAMS)
-    jax.block_until_ready(jax.jit(lambda p: p, donate_argnums=0, keep_unused=True)(given))
-    for array in jax.tree.leaves(given):
-        array.delete()
-    return Trainer.from_jax(loss, given, optax.sgd(0.1), BATCH)
-
-
-def with_a_leak() -> Trainer:
-    leaked: list[Any] = []
-    jax.jit(leaked.append)(1.0)
-    return Trainer.from_jax(
-        lambda params, batch: loss(params, batch) * leaked[0], PARAMS, optax.sgd(0.1), BATCH
-    )
-
-
-WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "not scalar": (
-        lambda: Trainer.from_jax(lambda p, b: b["x"] @ p["w0"], PARAMS, optax.sgd(0.1), BATCH),
-        TypeError,
-        (
-            "a loss must be one scalar of floating-point dtype, but the function returned float32 "
-            "of shape (32, 16)"
-        ),
-    ),
-    "integers": (
-        lambda: Trainer.from_jax(loss, {**PARAMS, "n": jnp.arange(3)}, optax.sgd(0.1), BATCH),
-        TypeError,
-        "params['n'] is of dtype int32, which has no gradient",
-    ),
-    "optimizer": (
-        lambda: Trainer.from_jax(loss, PARAMS, 0.1, BATCH),
-        TypeError,
-        "the optimizer must be a gradient transformation such as optax.adamw(1e-3)",
-    ),
-    "an optimizer of another tree": (
-        lambda: Trainer.from_jax(
-            loss, PARAMS, optax.masked(optax.sgd(0.1), {"w0": True, "other": False}), BATCH
-        ),
-        ValueError,
-        "the optimizer optax cannot begin with the parameters",
-    ),
-    "loss": (
-        lambda: Trainer.from_jax(1.0, PARAMS, optax.sgd(0.1), BATCH),  # type: ignore[arg-type]
-        TypeError,
-        "the loss must be a function of arrays, found 1.0",
-    ),
-    "forward": (
-        lambda: plain(forward=3),
-        TypeError,
-        "`forward` must be a function of parameters and inputs, found 3",
-    ),
-    "evaluation": (
-        lambda: plain(evaluation=3),
-        TypeError,
-        "`evaluation` must be a function of parameters and a batch, found 3",
-    ),
-    "an evaluation of many numbers": (
-        lambda: plain(evaluation=lambda params, batch: batch["x"]),
-        TypeError,
-        "a loss must be one scalar of floating-point dtype, but the function returned float32",
-    ),
-    "two arguments of an evaluation": (
-        lambda: plain(evaluation=lambda params, batch: 1.0).evaluate(BATCH["x"], BATCH["y"]),
-        TypeError,
-        "a trainer from JAX takes a batch as one argument, nested as the example",
-    ),
-    "how to roll": (
-        lambda: plain(roll_blocks="yes"),
-        ValueError,
-        "`roll_blocks` must be True, False or \"auto\", found 'yes'",
-    ),
-    "how to scale": (
-        lambda: plain(loss_scale=-1),
-        ValueError,
-        '`loss_scale` must be "dynamic", a positive number or None, but it is -1',
-    ),
-    "no flag": (
-        lambda: plain(has_aux="no"),
-        TypeError,
-        "`has_aux` must be True or False, but it is 'no'",
-    ),
-    "a leaf of another shape": (
-        lambda: plain().update({**BATCH, "y": BATCH["y"][:7]}),
-        ValueError,
-        (
-            "batch['y'] is of shape (7, 3), but that of the example is of shape (32, 3): a trainer "
-            "has one program, for batches like its example; leave out a smaller last one"
-        ),
-    ),
-    "stacked batches of another shape": (
-        lambda: plain().update_many(jax.tree.map(lambda array: array[None, :5], BATCH)),
-        ValueError,
-        "batch['x'] of several batches is of shape (1, 5, 8), but that of the example is of shape",
-    ),
-    "a leaf that is missing": (
-        lambda: plain().update({"x": BATCH["x"]}),
-        ValueError,
-        (
-            "a batch is nested as the example was that the trainer was made with, PyTreeDef({'x': "
-            "*, 'y': *}), but batch['y'] is missing"
-        ),
-    ),
-    "a leaf more": (
-        lambda: plain().fit([{**BATCH, "z": 1.0}], reporter=QUIET),
-        ValueError,
-        "but batch['z'] is none of its leaves",
-    ),
-    "a tuple for a list": (
-        lambda: Trainer.from_jax(
-            lambda p, b: loss(p, {"x": b[0], "y": b[1]}),
-            PARAMS,
-            optax.sgd(0.1),
-            list(BATCH.values()),
-        ).update(tuple(BATCH.values())),
-        ValueError,
-        "PyTreeDef([*, *]), but it is PyTreeDef((*, *))",
-    ),
-    "another option": (
-        lambda: Trainer.from_jax(
-            lambda p, b: loss(p, b), PARAMS, optax.sgd(0.1), {**BATCH, "mode": "a"}
-        ).update({**BATCH, "mode": "b"}),
-        ValueError,
-        "batch['mode'] is 'b', but the example had 'a' there",
-    ),
-    "two arguments": (
-        lambda: plain().update(BATCH["x"], BATCH["y"]),
-        TypeError,
-        "a trainer from JAX takes a batch as one argument, nested as the example",
-    ),
-    "no forward function": (
-        lambda: plain().predict(BATCH["x"]),
-        TypeError,
-        "a loss does not tell what its model predicts: give Trainer.from_jax the model by forward=",
-    ),
-    "accuracy": (
-        lambda: accuracy(plain(), [BATCH]),
-        TypeError,
-        "the metric `accuracy` compares scores with classes, and of a loss from JAX nobody knows",
-    ),
-    "no batches": (
-        lambda: evaluate(plain(), [], []),
-        ValueError,
-        "there is nothing to measure on",
-    ),
-    "donated arrays": (of_donated, RuntimeError, "params['b0'] was given to a program that used"),
-    "shapes alone": (
-        lambda: Trainer.from_jax(
-            loss, jax.eval_shape(lambda: PARAMS), optax.sgd(0.1), jax.eval_shape(lambda: BATCH)
-        ),
-        TypeError,
-        "params['b0'] is a jax.ShapeDtypeStruct, which has no numbers to compute with",
-    ),
-    "inside of jit": (
-        lambda: jax.jit(
-            lambda params: Trainer.from_jax(loss, params, optax.sgd(0.1), BATCH).update(BATCH)
-        )(PARAMS),
-        TypeError,
-        "Trainer.from_jax cannot be called inside of what JAX traces, such as jax.jit",
-    ),
-    "an array that is traced": (
-        with_a_leak,
-        TypeError,
-        "the loss uses an array from around it that JAX is tracing",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_errors_say_what_is_wrong(name: str) -> None:
-    make, kind, message = WRONG[name]
-    with pytest.raises(kind, match=re.escape(message)):
-        make()
