@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+from differentiable_control import choice, closure, scan, while_loop
+from guarded_operators import BINARY, UNARY, bounded, broadcast, dims_of, tensor
 from hypothesis import strategies as st
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
-from relaxjax.ir import FuncType, If, IRModule, SeqExpr, TensorType, TupleType, Type
-from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir import BlockBuilder, FuncType, IRModule, SeqExpr, TensorType, TupleType, Type
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import (
     DataflowVar,
@@ -25,11 +26,8 @@ from relaxjax.ir.expr import (
     Var,
     np_dtype,
 )
-from relaxjax.ops.emit import call, scalar, where
+from relaxjax.ops.emit import call, scalar
 from relaxjax.ops.shapes import element_count
-
-Unary: TypeAlias = Callable[[Expr], Expr]
-Binary: TypeAlias = Callable[[Expr, Expr], Expr]
 
 
 @dataclass(frozen=True)
@@ -51,61 +49,14 @@ class Program:
 def programs(draw: st.DrawFn, dtypes: Sequence[str] = ("float32", "float64")) -> Program:
     """A program of one dtype, with excursions into others of `dtypes`."""
     builder = BlockBuilder()
-    maker = _Maker(draw, builder, tuple(dtypes), draw(st.sampled_from(dtypes)))
+    maker = Maker(draw, builder, tuple(dtypes), draw(st.sampled_from(dtypes)))
     for index in range(draw(st.integers(0, 2))):
         maker.helper(f"helper{index}")
     return maker.main()
 
 
-def _bounded(x: Expr) -> Expr:
-    return call("sin", x)
-
-
-def _positive(x: Expr) -> Expr:
-    return scalar(1.25, x) + _bounded(x)
-
-
-def _of(name: str, **attrs: Any) -> Unary:
-    return lambda x: call(name, x, **attrs)
-
-
-def _after(guard: Unary, name: str) -> Unary:
-    return lambda x: call(name, guard(x))
-
-
-UNARY: dict[str, Unary] = {
-    **{
-        name: _of(name)
-        for name in (
-            *("sin", "cos", "tanh", "sigmoid", "abs", "negative", "atan", "asinh", "erf"),
-            *("nn.relu", "nn.silu", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.selu"),
-            *("nn.softplus", "floor", "sign", "round", "zeros_like", "ones_like"),
-        )
-    },
-    **{name: _after(_bounded, name) for name in ("exp", "sinh", "cosh", "square", "tan")},
-    **{name: _after(_positive, name) for name in ("log", "sqrt", "rsqrt")},
-    "clip": lambda x: call("clip", x, -0.7123, 0.8231),
-    "reciprocal": lambda x: scalar(1, x) / _positive(x),
-}
-
-BINARY: dict[str, Binary] = {
-    "add": lambda x, y: x + y,
-    "subtract": lambda x, y: x - y,
-    "multiply": lambda x, y: x * _bounded(y),
-    "product": lambda x, y: _bounded(x) * y,
-    "divide": lambda x, y: x / _positive(y),
-    "maximum": lambda x, y: call("maximum", x, y),
-    "minimum": lambda x, y: call("minimum", x, y),
-    "power": lambda x, y: call("power", _positive(x), _bounded(y)),
-    "log_add_exp": lambda x, y: call("log_add_exp", x, y),
-    "atan2": lambda x, y: call("atan2", x, _positive(y)),
-    "where": lambda x, y: where(x < y, x * scalar(1.5, x), y),
-    "floor_mod": lambda x, y: call("floor_mod", x, scalar(0.731, y)) + y,
-}
-
-
 @dataclass
-class _Maker:
+class Maker:
     """Emits random bindings; `floats` are the visible tensors of floating-point dtypes."""
 
     draw: st.DrawFn
@@ -193,7 +144,7 @@ class _Maker:
             assert isinstance(ty, TensorType)
             shape = [
                 dim if isinstance(dim, int) else sizes.setdefault(dim, self.draw(st.integers(1, 3)))
-                for dim in _dims(ty)
+                for dim in dims_of(ty)
             ]
             if ty.dtype == "bool":
                 return np.asarray(random.integers(0, 2, shape), bool)
@@ -213,19 +164,19 @@ class _Maker:
         return self.floats[-1] if self.draw(st.booleans()) else self.choose(self.floats)
 
     def cast(self, x: Expr, dtype: str) -> Expr:
-        return x if _tensor(x).dtype == dtype else x.astype(dtype)
+        return x if tensor(x).dtype == dtype else x.astype(dtype)
 
     def result_like(self, base: Expr) -> Expr:
         """A value of the type of `base`, made of the newest one."""
-        ty = _tensor(base)
+        ty = tensor(base)
         newest = self.floats[-1]
         if newest.ty == ty and self.draw(st.booleans()):
             return newest
-        return base * _bounded(self.cast(call("sum", newest), ty.dtype or ""))
+        return base * bounded(self.cast(call("sum", newest), ty.dtype or ""))
 
     def keep(self, value: Expr) -> None:
         var = self.builder.emit(value, self.choose(["", "x", "z"]))
-        if _tensor(var).dims is not None:
+        if tensor(var).dims is not None:
             self.floats.append(var)
 
     # Blocks
@@ -262,7 +213,7 @@ class _Maker:
             self.floats += taken
             self.steps(_STEPS + _CONTROL if self.depth < 3 else _STEPS)
             result = self.floats[-1] if like is None else self.result_like(like)
-            sequence = self.builder.sequence((_bounded(result), self.value()) if paired else result)
+            sequence = self.builder.sequence((bounded(result), self.value()) if paired else result)
         self.depth -= 1
         self.floats = before
         return sequence
@@ -275,8 +226,8 @@ class _Maker:
     def binary(self) -> None:
         """Two values that broadcast, in either order."""
         x = self.value()
-        fitting = [y for y in self.floats if _broadcast(_tensor(x), _tensor(y))]
-        y = self.cast(self.choose(fitting), _tensor(x).dtype or "")
+        fitting = [y for y in self.floats if broadcast(tensor(x), tensor(y))]
+        y = self.cast(self.choose(fitting), tensor(x).dtype or "")
         pair = (x, y) if self.draw(st.booleans()) else (y, x)
         self.keep(BINARY[self.choose(list(BINARY))](*pair))
 
@@ -287,7 +238,7 @@ class _Maker:
 
     def reduction(self) -> None:
         x = self.value()
-        ndim = _tensor(x).ndim
+        ndim = tensor(x).ndim
         axes = st.lists(st.integers(-ndim, ndim - 1), max_size=ndim, unique_by=lambda a: a % ndim)
         axis = self.draw(st.none() | axes) if ndim else None
         name = self.choose(["sum", "mean", "variance", "max", "min", "prod"])
@@ -295,9 +246,9 @@ class _Maker:
 
     def along_axis(self) -> None:
         x = self.value()
-        if not _tensor(x).ndim:
+        if not tensor(x).ndim:
             return self.unary()
-        axis = self.draw(st.integers(-_tensor(x).ndim, _tensor(x).ndim - 1))
+        axis = self.draw(st.integers(-tensor(x).ndim, tensor(x).ndim - 1))
         exclusive = self.draw(st.booleans())
         options: list[Callable[[], Expr]] = [
             lambda: call("cumsum", x, axis=axis, exclusive=exclusive),
@@ -306,15 +257,15 @@ class _Maker:
             lambda: call("flip", x, axis=axis),
             lambda: call("expand_dims", x, axis=axis),
             lambda: call("repeat", x, 2, axis=axis),
-            lambda: call("concat", [x, _bounded(x)], axis=axis),
-            lambda: call("stack", [x, _bounded(x)], axis=axis),
+            lambda: call("concat", [x, bounded(x)], axis=axis),
+            lambda: call("stack", [x, bounded(x)], axis=axis),
             lambda: call("sort", x, axis=axis),
         ]
         return self.keep(self.choose(options)())
 
     def rearranged(self) -> None:
         x = self.value()
-        dims = _dims(_tensor(x))
+        dims = dims_of(tensor(x))
         order = self.draw(st.permutations(range(len(dims))))
         options: list[Callable[[], Expr]] = [
             lambda: call("permute_dims", x, axes=order),
@@ -330,20 +281,20 @@ class _Maker:
     def product(self) -> None:
         """A matrix product: of matrices, with a vector, in batches."""
         x = self.value()
-        ty = _tensor(x)
+        ty = tensor(x)
         if ty.ndim == 0:
             return self.unary()
         if ty.ndim == 1:
-            weight = self.choose([x, call("outer", x, _bounded(x))])
+            weight = self.choose([x, call("outer", x, bounded(x))])
         else:
             swapped = (*range(ty.ndim - 2), ty.ndim - 1, ty.ndim - 2)
-            weight = call("permute_dims", _bounded(x), axes=swapped)
-        return self.keep(call("matmul", _bounded(x), weight))
+            weight = call("permute_dims", bounded(x), axes=swapped)
+        return self.keep(call("matmul", bounded(x), weight))
 
     def elements(self) -> None:
         """Elements picked by the indices, out of an axis that has as many as they need."""
         x = self.value()
-        dims = _dims(_tensor(x))
+        dims = dims_of(tensor(x))
         long = [a for a, dim in enumerate(dims) if isinstance(dim, int) and dim >= 2]
         if not long:
             return self.with_constant()
@@ -360,9 +311,9 @@ class _Maker:
     def whole_numbers(self) -> None:
         """A way through integers, along which no gradient flows."""
         x = self.value()
-        dtype = _tensor(x).dtype
+        dtype = tensor(x).dtype
         bits = x.astype("int32").astype(dtype)
-        if not _tensor(x).ndim:
+        if not tensor(x).ndim:
             return self.keep(x + bits)
         best = call("argmax", x, axis=-1, keepdims=True).astype(dtype)
         return self.keep(x * self.choose([bits, best]))
@@ -371,7 +322,7 @@ class _Maker:
         """Another dtype, for good or there and back."""
         x = self.value()
         other = x.astype(self.choose(self.dtypes))
-        back = self.cast(_bounded(other), _tensor(x).dtype or "")
+        back = self.cast(bounded(other), tensor(x).dtype or "")
         self.keep(self.choose([other, back]))
 
     def pair(self) -> None:
@@ -385,17 +336,17 @@ class _Maker:
 
     def loss(self) -> None:
         x = self.value()
-        if _tensor(x).ndim not in (1, 2):
+        if tensor(x).ndim not in (1, 2):
             return self.unary()
         labels = call("nn.softmax", call("cos", x))
         return self.keep(call("nn.cross_entropy_with_logits", x, labels))
 
     def normalization(self) -> None:
         x = self.value()
-        if _dims(_tensor(x))[-1:] != (self.cols,):
+        if dims_of(tensor(x))[-1:] != (self.cols,):
             return self.unary()
-        weights = [v for v in self.floats if _tensor(v).dims == (self.cols,)]
-        gamma, beta = (self.cast(self.choose(weights), _tensor(x).dtype or "") for _ in range(2))
+        weights = [v for v in self.floats if tensor(v).dims == (self.cols,)]
+        gamma, beta = (self.cast(self.choose(weights), tensor(x).dtype or "") for _ in range(2))
         options: list[Callable[[], Expr]] = [
             lambda: call("nn.layer_norm", x, gamma, beta, axes=[-1], epsilon=0.1),
             lambda: call("nn.rms_norm", x, gamma, axes=[-1], epsilon=0.1),
@@ -407,7 +358,7 @@ class _Maker:
 
     def match_cast(self) -> None:
         x = self.value()
-        ty = _tensor(x)
+        ty = tensor(x)
         fresh = TensorType([SymbolicVar(f"k{axis}") for axis in range(ty.ndim)], ty.dtype)
         free = self.builder.match_cast(x, fresh)
         self.floats.append(self.builder.match_cast(call("tanh", free), ty))
@@ -432,98 +383,21 @@ class _Maker:
             return self.flag
         if ty.dtype == "int32":
             return self.places if self.places.ty == ty else None
-        rows = _dims(_tensor(self.base))[0]
-        wanted = tuple(rows if isinstance(dim, SymbolicVar) else dim for dim in _dims(ty))
-        fitting = [v for v in self.floats if _tensor(v).dims == wanted]
+        rows = dims_of(tensor(self.base))[0]
+        wanted = tuple(rows if isinstance(dim, SymbolicVar) else dim for dim in dims_of(ty))
+        fitting = [v for v in self.floats if tensor(v).dims == wanted]
         return self.cast(self.choose(fitting), ty.dtype or "") if fitting else None
 
-    # Steps with control flow
 
-    def choice(self) -> None:
-        x = self.value()
-        asked = call("sum", x) > scalar(0.1, x)
-        condition = self.builder.emit(self.choose([self.flag, asked]), "c")
-        branches = [self.sequence(like=x) for _ in range(2)]
-        self.keep(If(condition, *branches))
-
-    def closure(self) -> None:
-        x = self.value()
-        param = Var("inner", x.ty)
-        body = self.sequence([param])
-        closure = self.builder.emit(make_function([param], body, ret_ty=body.ty), "closure")
-        self.keep(closure(x))
-        if self.draw(st.booleans()):
-            self.keep(closure(_bounded(x)))
-
-    def scan(self) -> None:
-        """A loop over the rows of a value, or over nothing, that sees the values around it."""
-        x, rows = self.value(), self.value()
-        steps = _dims(_tensor(rows))[0] if _tensor(rows).ndim else None
-        carry = Var("carry", x.ty)
-        xs: Expr = Tuple() if steps is None else rows
-        length = self.draw(st.integers(0, 5)) if steps is None else None
-        each = TupleType() if steps is None else _tensor(rows)
-        row = Var(
-            "row", each if isinstance(each, TupleType) else TensorType(_dims(each)[1:], each.dtype)
-        )
-        seen = [carry] if steps is None else [carry, row]
-        body = self.sequence(seen, like=carry, paired=True)
-        step = self.builder.emit(make_function([carry, row], body, ret_ty=body.ty), "step")
-        is_known = steps is None or isinstance(steps, int)  # not n, nor n * 2
-        checkpoint = is_known and self.draw(st.booleans())
-        reverse = self.draw(st.booleans())
-        done = call("scan", step, x, xs, length, reverse=reverse, checkpoint=checkpoint)
-        both = self.builder.emit(done, "scanned")
-        # Of nothing there is no largest number: no step's rows are asked for one.
-        self.keep(TupleGetItem(both, 0 if length == 0 else self.choose([0, 1])))
-
-    def while_loop(self) -> None:
-        """A loop that goes on as long as something holds, three times at most."""
-        x = self.value()
-        carry, asked = Var("carry", x.ty), Var("asked", x.ty)
-        body = self.sequence([carry], like=carry)
-        step = self.builder.emit(make_function([carry], body, ret_ty=body.ty), "step")
-        with self.builder.scope():
-            goes_on = self.builder.sequence(call("sum", _bounded(asked)) < scalar(0.4, x))
-        test = make_function([asked], goes_on, ret_ty=goes_on.ty)
-        condition = self.builder.emit(test, "goes_on")
-        bound, checkpoint = self.draw(st.integers(0, 3)), self.draw(st.booleans())
-        self.keep(call("while_loop", condition, step, x, bound, checkpoint=checkpoint))
-
-
-Step: TypeAlias = Callable[[_Maker], None]
+Step: TypeAlias = Callable[[Maker], None]
 
 _STEPS: tuple[Step, ...] = (
-    *(
-        _Maker.unary,
-        _Maker.unary,
-        _Maker.binary,
-        _Maker.binary,
-        _Maker.binary,
-        _Maker.with_constant,
-    ),
-    *(_Maker.reduction, _Maker.along_axis, _Maker.rearranged, _Maker.product, _Maker.elements),
-    *(_Maker.whole_numbers, _Maker.excursion, _Maker.pair, _Maker.alias, _Maker.loss),
-    *(_Maker.normalization, _Maker.mark, _Maker.match_cast, _Maker.call),
+    *(*(Maker.unary,) * 2, *(Maker.binary,) * 3, Maker.with_constant),
+    *(Maker.reduction, Maker.along_axis, Maker.rearranged, Maker.product, Maker.elements),
+    *(Maker.whole_numbers, Maker.excursion, Maker.pair, Maker.alias, Maker.loss),
+    *(Maker.normalization, Maker.mark, Maker.match_cast, Maker.call),
 )
 _CONTROL: tuple[Step, ...] = (
-    *(*(_Maker.choice,) * 3, *(_Maker.closure,) * 2, *(_Maker.call,) * 2),
-    *(_Maker.scan, _Maker.while_loop),
+    *(*(choice,) * 3, *(closure,) * 2, *(Maker.call,) * 2),
+    *(scan, while_loop),
 )
-
-
-def _tensor(x: Expr) -> TensorType:
-    assert isinstance(x.ty, TensorType), f"`{x}` is of type {x.ty}"
-    return x.ty
-
-
-def _dims(ty: Type) -> tuple[Dim, ...]:
-    assert isinstance(ty, TensorType)
-    assert ty.dims is not None
-    return ty.dims
-
-
-def _broadcast(x: TensorType, y: TensorType) -> bool:
-    """Whether two types are known to broadcast."""
-    pairs = zip(reversed(_dims(x)), reversed(_dims(y)), strict=False)
-    return all(a == b or 1 in (a, b) for a, b in pairs)

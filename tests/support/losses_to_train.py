@@ -8,9 +8,7 @@ import numpy as np
 import optax
 
 from relaxjax import Trainer
-from relaxjax.training import (
-    Lines,
-)
+from relaxjax.training import Lines
 
 KEYS = jax.random.split(jax.random.key(0), 4)
 PARAMS = {

@@ -2,11 +2,7 @@
 
 from parsing import parse_function
 
-from relaxjax.dpl import (
-    DFPattern,
-    is_op,
-    wildcard,
-)
+from relaxjax.dpl import DFPattern, is_op, wildcard
 from relaxjax.ir import Expr, Function, assert_structural_equal, well_formed
 
 x, y = wildcard(), wildcard()

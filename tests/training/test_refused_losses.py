@@ -11,10 +11,7 @@ import pytest
 from losses_to_train import BATCH, PARAMS, QUIET, loss, plain
 
 from relaxjax import Trainer
-from relaxjax.training import (
-    accuracy,
-    evaluate,
-)
+from relaxjax.training import accuracy, evaluate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

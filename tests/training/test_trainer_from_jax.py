@@ -28,13 +28,7 @@ from losses_to_train import (
 from relaxjax import Trainer
 from relaxjax.ir.check import well_formed
 from relaxjax.optim import Adam
-from relaxjax.training import (
-    Checkpoints,
-    JsonLines,
-    NumericsError,
-    evaluate,
-    load_trainer,
-)
+from relaxjax.training import Checkpoints, JsonLines, NumericsError, evaluate, load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

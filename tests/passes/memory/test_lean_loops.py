@@ -13,15 +13,11 @@ from parsing import parse_functions
 from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
-from relaxjax.passes import (
-    Gradient,
-    Rematerialize,
-)
+from relaxjax.passes import Gradient, MemoryPlanError, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.loops import with_lean_loops
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 

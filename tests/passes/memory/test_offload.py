@@ -16,13 +16,8 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import PLATFORM, lowering_for
 from relaxjax.optim import MomentumSGD
-from relaxjax.passes import (
-    OffloadResiduals,
-    Rematerialize,
-    SetupTrainer,
-)
+from relaxjax.passes import MemoryPlanError, OffloadResiduals, Rematerialize, SetupTrainer
 from relaxjax.passes.memory.offload import peak_as_written
-from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.script import from_source
 

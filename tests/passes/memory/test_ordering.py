@@ -10,11 +10,7 @@ from whole_image_models import unet
 from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
-from relaxjax.passes import (
-    ChannelsLast,
-    Gradient,
-    Rematerialize,
-)
+from relaxjax.passes import ChannelsLast, Gradient, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.ordering import ordered
 from relaxjax.passes.memory.planning import Planner

@@ -15,12 +15,9 @@ from pass_samples import Case, sample
 from whole_image_models import unet
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes import (
-    Gradient,
-)
+from relaxjax.passes import Gradient, MemoryPlanError
 from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.rematerialize import decided
-from relaxjax.passes.memory.step import MemoryPlanError
 
 ADJOINT = "main_adjoint"
 

@@ -11,11 +11,7 @@ from whole_models import mlp
 from whole_sequence_models import lstm
 
 from relaxjax.lowering.memory import temporary_bytes
-from relaxjax.passes import (
-    ChannelsLast,
-    Gradient,
-    LegalizeOps,
-)
+from relaxjax.passes import ChannelsLast, Gradient, LegalizeOps
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program

@@ -20,13 +20,9 @@ from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var, assert_structur
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.ops.platform import chosen_platform
-from relaxjax.passes import (
-    Gradient,
-    Rematerialize,
-)
+from relaxjax.passes import Gradient, MemoryPlanError, Rematerialize
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.script import relax as R
 from relaxjax.testing.equations import run
 

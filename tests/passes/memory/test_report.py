@@ -9,9 +9,8 @@ from legal_adjoints import legal_adjoint
 import relaxjax
 from relaxjax.ir import Function, IRModule
 from relaxjax.lowering.memory import temporary_bytes
-from relaxjax.passes import Gradient, Rematerialize
+from relaxjax.passes import Gradient, MemoryPlanError, Rematerialize
 from relaxjax.passes.memory.report_tables import as_html
-from relaxjax.passes.memory.step import MemoryPlanError
 
 SCRIPT = """
 @I.ir_module

@@ -5,10 +5,9 @@ from legal_adjoints import legal_adjoint
 
 import relaxjax
 from relaxjax.ir import IRModule, assert_structural_equal
-from relaxjax.passes import Gradient, LegalizeOps, Rematerialize
+from relaxjax.passes import Gradient, LegalizeOps, MemoryPlanError, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.rematerialize import decided, rematerialized
-from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.passes.memory.written_plan import read_plan
 
 SCRIPT = """

@@ -6,11 +6,7 @@ from parsing import parse_functions
 from rewriting import check_rewrite
 
 from relaxjax.lowering import to_jax
-from relaxjax.passes import (
-    BundleModelParams,
-    Gradient,
-    LiftTransformParams,
-)
+from relaxjax.passes import BundleModelParams, Gradient, LiftTransformParams
 from relaxjax.testing.equations import run
 
 T3 = 'R.Tensor((3,), "float32")'
