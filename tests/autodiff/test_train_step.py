@@ -19,11 +19,7 @@ from relaxjax.ir.structural import structural_equal
 from relaxjax.optim import SGD, Adam
 from relaxjax.script import from_source
 
-PARAMS = {
-    "w0": signed_array(8, 16),
-    "b0": jnp.zeros((1, 16)),
-    "w1": signed_array(16, 3, seed=1),
-}
+PARAMS = {"w0": signed_array(8, 16), "b0": jnp.zeros((1, 16)), "w1": signed_array(16, 3, seed=1)}
 BATCH = signed_array(32, 8, seed=2), signed_array(32, 3, seed=3)
 
 

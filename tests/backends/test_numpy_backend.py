@@ -69,8 +69,7 @@ def evaluated(text: str, *values: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("sum(x0)", 1000), ("mean(x0)", 1), ("einsum((x0, x0), 'i,i->')", 1000)],
+    ("text", "expected"), [("sum(x0)", 1000), ("mean(x0)", 1), ("einsum((x0, x0), 'i,i->')", 1000)]
 )
 def test_half_precision_is_summed_up_in_more(dtype: str, text: str, expected: float) -> None:
     found = evaluated(f"R.{text}", np.ones(1000, jnp.dtype(dtype)))

@@ -90,10 +90,7 @@ PROGRAMS = {
             "loss = R.sum(R.multiply(R.multiply(f, g), d[0]))"
         ),
     ),
-    "take": (
-        X + ', i: R.Tensor((2,), "int64")',
-        "loss = R.sum(R.take(x, i, axis=1))",
-    ),
+    "take": (X + ', i: R.Tensor((2,), "int64")', "loss = R.sum(R.take(x, i, axis=1))"),
     "unused parameters": (XY, "loss = R.sum(x)"),
     "checkpoint marks": (
         XY,

@@ -45,10 +45,7 @@ def named(path: Path) -> tuple[tuple[int, str], ...]:
     nodes = list(ast.walk(ast.parse(path.read_text())))
     plain = (alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names)
     others = (node for node in nodes if isinstance(node, ast.ImportFrom))
-    return (
-        *((0, name) for name in plain),
-        *((node.level, node.module or "") for node in others),
-    )
+    return (*((0, name) for name in plain), *((node.level, node.module or "") for node in others))
 
 
 def drawing(container: str) -> str:

@@ -9,9 +9,7 @@ def test_each_slow_test_is_one_that_there_is() -> None:
     assert not unknown(slow_tests()), "make tests/slow.txt anew, or take these out of it"
 
 
-def test_the_list_has_what_takes_long_in_the_mean(
-    tmp_path: Path,
-) -> None:
+def test_the_list_has_what_takes_long_in_the_mean(tmp_path: Path) -> None:
     path = tmp_path / "durations.xml"
     path.write_text("""<testsuites><testsuite>
         <testcase classname="tests.ops.test_a" name="test_long" time="0.5"/>

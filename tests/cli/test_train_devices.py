@@ -50,10 +50,7 @@ def written(folder: Path) -> None:
 @pytest.mark.skipif(not FULL, reason="the trainer's own tests try as much: RELAXJAX_FULL=1")
 def test_a_mesh_trains_as_one_device_does(tmp_path: Path) -> None:
     written(tmp_path)
-    runs = {
-        "alone": [],
-        "mixed": ["--mesh", "data=2,model=2", "--sharding", "w0=-,model;w1=model"],
-    }
+    runs = {"alone": [], "mixed": ["--mesh", "data=2,model=2", "--sharding", "w0=-,model;w1=model"]}
     printed = printed_lines(PROGRAM.format(folder=str(tmp_path), runs=runs), 4)
     assert sum("64 parameters, 32 examples in batches of 8" in line for line in printed) == 2
     np.testing.assert_allclose(losses(tmp_path / "mixed"), losses(tmp_path / "alone"), rtol=1e-4)

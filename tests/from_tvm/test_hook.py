@@ -78,10 +78,7 @@ def test_a_tvm_that_is_imported_already_is_an_error(monkeypatch: pytest.MonkeyPa
     [
         ("import tvm.te", r"`tvm.te` has no place in relaxjax: programs become `jax.lax` and XLA"),
         ("from tvm import te", r"`tvm.te` has no place in relaxjax: programs become"),
-        (
-            "from relaxjax.tvm import rpc",
-            r"`tvm.rpc` has no place in relaxjax: programs run",
-        ),
+        ("from relaxjax.tvm import rpc", r"`tvm.rpc` has no place in relaxjax: programs run"),
         ("import tvm.rpc.server", r"`tvm.rpc` has no place in relaxjax"),
         (
             "from tvm.relax.frontend.onnx import from_onnx",

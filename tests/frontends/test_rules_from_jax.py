@@ -363,8 +363,7 @@ def _in_a_choice(x: jax.Array) -> jax.Array:
 
 
 @pytest.mark.parametrize(
-    "loss",
-    [_in_two_calls, _at_the_next_step, _around_a_loop, _through_another_rule, _in_a_choice],
+    "loss", [_in_two_calls, _at_the_next_step, _around_a_loop, _through_another_rule, _in_a_choice]
 )
 def test_what_is_reached_in_one_way_or_another_comes_back(loss: Callable[..., Any]) -> None:
     found, expected = relaxjax.value_and_grad(loss)(X), jax.value_and_grad(loss)(X)

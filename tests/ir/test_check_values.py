@@ -107,10 +107,7 @@ def test_operators_are_called_as_they_are_declared() -> None:
         11,
         "relax.add takes `x1`, `x2`, but the call has 1 arguments",
     )
-    assert fault_of(replace(add, attrs=Attrs(axis=1))) == (
-        11,
-        "relax.add has no attribute `axis`",
-    )
+    assert fault_of(replace(add, attrs=Attrs(axis=1))) == (11, "relax.add has no attribute `axis`")
     rule, message = fault_of(replace(add, args=(X, FLAG)))
     assert rule == 11
     assert message.startswith("relax.add: the dtypes must be the same")
@@ -132,9 +129,7 @@ def undefined(name: str, where: str) -> tuple[int, str]:
 
 def test_dimensions_are_defined_by_parameters() -> None:
     derived = Var("d", TensorType((M * 2,)))
-    assert found(Function((derived,), SeqExpr((), derived))) == [
-        undefined("m", "the type of `d`"),
-    ]
+    assert found(Function((derived,), SeqExpr((), derived))) == [undefined("m", "the type of `d`")]
     bare = Var("b", ShapeType((M,)))
     assert faults(Function((derived, bare), SeqExpr((), derived))) == []
     declared = Function((bare,), SeqExpr((), bare), ShapeType((N,)))

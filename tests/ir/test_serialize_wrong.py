@@ -89,10 +89,7 @@ def test_a_wrong_document_is_an_error(text: str | bytes, message: str) -> None:
         ({"kind": "Vaar"}, "node 2: there is no kind of node `Vaar`"),
         ({**NAME, "colour": 1}, r"node 2 \(Var\): it has no field `colour`"),
         ({"kind": "Var"}, r"\(Var\): its field `name` is missing: it must be a string"),
-        (
-            {"kind": "Var", "name": 3},
-            "`name` must be a string, found a value of type int",
-        ),
+        ({"kind": "Var", "name": 3}, "`name` must be a string, found a value of type int"),
         ({**NAME, "ty": ref(0)}, "its field `ty` must be a type, found a value of type Var"),
         ({**NAME, "ty": ref(2)}, "it refers to node 2, but only to nodes before it may it refer"),
         ({**NAME, "ty": ref(9)}, "it refers to node 9, but"),
@@ -177,8 +174,7 @@ def test_depth_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ground"),
-    [("Tuple", NAME), ("TupleType", {"kind": "ObjectType"})],
+    ("kind", "ground"), [("Tuple", NAME), ("TupleType", {"kind": "ObjectType"})]
 )
 def test_what_unfolds_without_end_is_stopped(kind: str, ground: Any) -> None:
     bomb = tower(60, lambda i: {"kind": kind, "fields": [ref(i), ref(i)]}, ground)

@@ -129,10 +129,7 @@ GOOD = base64.b64decode(TVM_VECTOR)
         (_damaged(root_index=0), "the root of the metadata must be a map, but it is `None`"),
         (_damaged(Map={"type": "ffi.Map", "data": [1]}), "must be a map"),
         (_damaged(Map={"type": 3}), "must be an object with a `type`"),
-        (
-            _damaged(Map={"type": "ffi.Map", "data": [1, 0]}),
-            "a table of constants must be",
-        ),
+        (_damaged(Map={"type": "ffi.Map", "data": [1, 0]}), "a table of constants must be"),
         (
             _damaged(GenericConst={"type": "ir.Other", "data": {}}),
             "a constant is expected, but node 11 of the metadata is `ir.Other`",

@@ -193,11 +193,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_page()
         return
     device = default_device()
-    where = {
-        **surroundings(),
-        "device": str(device.device_kind),
-        "platform": platform_name(device),
-    }
+    where = {**surroundings(), "device": str(device.device_kind), "platform": platform_name(device)}
     print(", ".join(f"{key} {value}" for key, value in where.items()), flush=True)
     kind = re.sub(r"\W+", "-", where["device"]).strip("-")
     name = f"on_device-{kind}{'-quick' if args.quick else ''}.json"

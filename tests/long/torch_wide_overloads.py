@@ -38,10 +38,7 @@ def places() -> dict[str, Case]:
             lambda x, y: torch.searchsorted(x.cumsum(0), y, right=True),
             [positive(5), 5 * torch.rand(3, 2)],
         ),
-        "bags": (
-            lambda w, i: f.embedding_bag(i, w, torch.tensor([0, 3, 3, 5])),
-            [table, ids],
-        ),
+        "bags": (lambda w, i: f.embedding_bag(i, w, torch.tensor([0, 3, 3, 5])), [table, ids]),
         "bags_of_rows": (
             lambda w, i: f.embedding_bag(i, w, mode="sum", padding_idx=4),
             [table, ids.reshape(2, 4)],

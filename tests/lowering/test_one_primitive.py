@@ -38,8 +38,7 @@ def test_one_shape_tells_of_all(text: str, primitive: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shape"),
-    [("R.add(x, R.reshape(s, (1, 1, 1)))", "1, 3, 4"), ("R.nn.relu(x)", "3, 4")],
+    ("text", "shape"), [("R.add(x, R.reshape(s, (1, 1, 1)))", "1, 3, 4"), ("R.nn.relu(x)", "3, 4")]
 )
 def test_what_is_more_than_a_primitive_is_traced_as_it_is(text: str, shape: str) -> None:
     """Such as the zeros that a maximum is taken with, and what broadcasts."""

@@ -45,13 +45,7 @@ def test_one_transpose_is_written_out() -> None:
         ("cpu", BOTH.replace("(a)", "(a, [0, 1])"), {"a": "(3, 5)"}),
         ("cpu", BOTH.replace("(a)", "(a, [0, 2, 1])"), {"a": "(2, 5, 3)"}),
     ],
-    ids=[
-        "for another target",
-        "left",
-        "right",
-        "in its order",
-        "a stack",
-    ],
+    ids=["for another target", "left", "right", "in its order", "a stack"],
 )
 def test_others_stay_products_of_what_they_were(
     target: str, value: str, shapes: dict[str, str]

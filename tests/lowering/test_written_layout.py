@@ -78,11 +78,7 @@ def test_statements(statement: str, lines: list[str]) -> None:
 
 def test_letters_beyond_ascii() -> None:
     """Python counts the bytes of a line, and people its letters."""
-    assert broken(f"ä = g({', '.join(['é'] * 40)})") == [
-        "ä = g(",
-        *["    é,"] * 40,
-        ")",
-    ]
+    assert broken(f"ä = g({', '.join(['é'] * 40)})") == ["ä = g(", *["    é,"] * 40, ")"]
 
 
 def test_comments_are_cut() -> None:

@@ -39,10 +39,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "polygamma": (lambda x: (lax.polygamma(x, x), lax.zeta(x + 1, x), lax.igammac(x, x)), (X,)),
     "powers": (lambda x: (x**3, x**-2, x**0.5, lax.pow(x, x)), (X,)),
     "remainders": (lambda i: (lax.rem(i, 2), lax.div(i, 2), i % 2, i // 2), (I,)),
-    "rounding": (
-        lambda x: (lax.round(x), lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)),
-        (X,),
-    ),
+    "rounding": (lambda x: (lax.round(x), lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)), (X,)),
     "precision": (
         lambda x: (lax.reduce_precision(x, 5, 10), jnp.matmul(x, x, precision="highest")),
         (X,),
@@ -147,10 +144,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         ),
         (X,),
     ),
-    "products": (
-        lambda x: (x @ x, x @ x[0], x[0] @ x, x[0] @ x[0], x[None] @ x[None]),
-        (X,),
-    ),
+    "products": (lambda x: (x @ x, x @ x[0], x[0] @ x, x[0] @ x[0], x[None] @ x[None]), (X,)),
     "products of stacks": (lambda x: jnp.matmul(x[:, :, None], x[:, None]), (X,)),
     "contraction": (lambda x: lax.dot_general(x, x, (((0,), (1,)), ((), ()))), (X,)),
     "batched contraction": (lambda x: jnp.einsum("bij,bjk->bik", x[None], x[None]), (X,)),
@@ -250,10 +244,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x: (x.astype("float8_e4m3fn").astype("float32"), x.astype("int4").astype("int32")),
         (X,),
     ),
-    "narrow integers": (
-        lambda x: x.astype("int4") + np.ones((3, 3), "int4"),
-        (X,),
-    ),
+    "narrow integers": (lambda x: x.astype("int4") + np.ones((3, 3), "int4"), (X,)),
     "constants": (
         lambda x: (
             x + np.arange(9, dtype="float32").reshape(3, 3),

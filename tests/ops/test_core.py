@@ -39,11 +39,7 @@ def test_tuples_are_printed_when_the_program_runs(
     """At each run, the values of tensors in tuples too, in the order of the program."""
 
     def program(x: Any) -> Any:
-        for values, text in (
-            ((x,), ""),
-            (((x, (x, 2), ("a",)),), "{} of it"),
-            ((x, (), (x,)), ""),
-        ):
+        for values, text in (((x,), ""), (((x, (x, 2), ("a",)),), "{} of it"), ((x, (), (x,)), "")):
             (show if plain else partial(run, "print"))(*values, format=text)
         return x
 

@@ -89,20 +89,14 @@ COUNTED: dict[str, tuple[Call, float]] = {
     "padded convolution": (call("nn.conv2d", x(2, 8, 14, 14), x(16, 8, 3, 3), padding=1), 0),
     "strided convolution": (call("nn.conv2d", x(2, 8, 14, 14), x(16, 8, 3, 3), strides=2), 0),
     "convolution of 1 x 1": (call("nn.conv2d", x(2, 8, 9, 9), x(16, 8, 1, 1)), 0),
-    "grouped convolution": (
-        call("nn.conv2d", x(2, 8, 14, 14), x(16, 2, 3, 3), groups=4),
-        0,
-    ),
+    "grouped convolution": (call("nn.conv2d", x(2, 8, 14, 14), x(16, 2, 3, 3), groups=4), 0),
     "elementwise": (call("add", x(100, 100), x(100, 100)), 0),
     "fused multiplication": (call("ewise_fma", x(100), x(100), x(100)), 0),
     "rectifier": (call("nn.relu", x(100, 100)), 0),
     "sum": (call("sum", x(100, 100), axis=[1]), 0.02),
     "largest": (call("max", x(100, 100), axis=[1]), 0.02),
     "softmax": (call("nn.softmax", x(100, 100)), 0.05),
-    "attention": (
-        call("nn.attention", x(2, 16, 4, 32), x(2, 16, 4, 32), x(2, 16, 4, 32)),
-        0.05,
-    ),
+    "attention": (call("nn.attention", x(2, 16, 4, 32), x(2, 16, 4, 32), x(2, 16, 4, 32)), 0.05),
 }
 
 

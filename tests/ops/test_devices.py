@@ -213,10 +213,7 @@ def _call(name: str, *args: Any) -> Expr:
             lambda: _call("hint_on_device", Var("s", ShapeType((2,))), "cuda"),
             "relax.hint_on_device: `data` must be a tensor, but `s` is of type R.Shape([2])",
         ),
-        (
-            lambda: R.device(3),
-            "`device_type` must be one of 1 (cpu), 2 (cuda), 10 (rocm), found 3",
-        ),
+        (lambda: R.device(3), "`device_type` must be one of 1 (cpu), 2 (cuda), 10 (rocm), found 3"),
     ],
 )
 def test_what_is_refused_is_told(make: Callable[[], Any], message: str) -> None:

@@ -78,19 +78,13 @@ def test_an_unknown_primitive_is_an_error() -> None:
         (L("concatenate", tensor(N), tensor(M), dimension=0), TensorType((N + M,), "float32")),
         (L("reshape", tensor(N, 4), new_sizes=(N * 4,)), TensorType((N * 4,), "float32")),
         (L("iota", dtype="int64", shape=(N,), dimension=0), TensorType((N,), "int64")),
-        (
-            L("convert_element_type", tensor(2), new_dtype="float64"),
-            TensorType((2,), "float64"),
-        ),
+        (L("convert_element_type", tensor(2), new_dtype="float64"), TensorType((2,), "float64")),
         (L("neg", tensor(2, dtype="int64")), TensorType((2,), "int64")),
         (
             L("sort", tensor(3), tensor(3, dtype="int32"), dimension=0, is_stable=True, num_keys=1),
             TupleType((TensorType((3,), "float32"), TensorType((3,), "int32"))),
         ),
-        (
-            L("random_split", tensor(dtype="key<fry>"), shape=(2,)),
-            TensorType((2,), "key<fry>"),
-        ),
+        (L("random_split", tensor(dtype="key<fry>"), shape=(2,)), TensorType((2,), "key<fry>")),
         (L("dim_as_value", dim=N, dtype="int32"), TensorType((), "int32")),
     ],
     ids=lambda value: str(value)[:40],

@@ -219,10 +219,7 @@ def test_no_array_is_as_large_as_all_scores(name: str, where: str) -> None:
     table = jax.ShapeDtypeStruct((1, 1, 1, length), "bool" if name == "masked_attention" else "f4")
     attrs: dict[str, Any] = {"scale": None, "hidden": -1e30} if "masked" in name else DEFAULTS
     given = [x, x, x, *([] if name == "attention" else [table])]
-    for op, arrays in (
-        (f"relax.nn.{name}", given),
-        (f"relax.grad.{name}_backward", [x, *given]),
-    ):
+    for op, arrays in ((f"relax.nn.{name}", given), (f"relax.grad.{name}_backward", [x, *given])):
         lower: Any = get_op(op).lower
         with lowering_for(where.partition(",")[0]):
             found = jax.make_jaxpr(partial(lower, **attrs))(*arrays)

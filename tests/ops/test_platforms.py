@@ -118,12 +118,7 @@ def with_adjoints(name: str, shapes: list[Any], attrs: dict[str, Any]) -> IRModu
 
 
 @pytest.mark.parametrize(
-    "case",
-    [
-        "one element",
-        "a kernel larger than the data",
-        "put back, few channels",
-    ],
+    "case", ["one element", "a kernel larger than the data", "put back, few channels"]
 )
 def test_a_batch_of_unknown_size_counts_as_32(case: str) -> None:
     """So a program for every size of batch has the forms of a usual one, backward too."""

@@ -148,9 +148,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "packed sequences": (
         lambda: call(
-            "nn.attention_var_len",
-            *(t(1, 6, 2, 4) for _ in range(3)),
-            *(i(3), i(), i(4), i()),
+            "nn.attention_var_len", *(t(1, 6, 2, 4) for _ in range(3)), *(i(3), i(), i(4), i())
         ),
         "`seqstart_k` must have 3 elements, as `seqstart_q`, found 4",
     ),
@@ -220,11 +218,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "what attention refuses, its backward operator does": (
         lambda: call(
-            "grad.attention_backward",
-            t(1, 4, 2, 3),
-            t(1, 4, 2, 3),
-            t(1, 4, 2, 5),
-            t(1, 4, 2, 3),
+            "grad.attention_backward", t(1, 4, 2, 3), t(1, 4, 2, 3), t(1, 4, 2, 5), t(1, 4, 2, 3)
         ),
         "relax.grad.attention_backward: `key` must have a head dimension of 3, found 5",
     ),
@@ -234,9 +228,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an adjoint that is a shape": (
         lambda: call(
-            "grad.attention_backward",
-            Var("s", ShapeType((2,))),
-            *(t(1, 4, 2, 3) for _ in range(3)),
+            "grad.attention_backward", Var("s", ShapeType((2,))), *(t(1, 4, 2, 3) for _ in range(3))
         ),
         "`output_grad` must be a tensor, but `s` is of type R.Shape([2])",
     ),

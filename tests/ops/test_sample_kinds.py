@@ -105,10 +105,7 @@ KINDS: dict[str, Kind] = {
     "a tensor without elements": (
         takes_tensors,
         is_empty,
-        {
-            "relax.random.key": "takes one integer",
-            "relax.random.fold_in": "takes one integer",
-        },
+        {"relax.random.key": "takes one integer", "relax.random.fold_in": "takes one integer"},
     ),
     "a scalar": (is_elementwise, is_scalar, {}),
     "operands of several shapes": (

@@ -57,25 +57,11 @@ OTHERS = {
         )
     ],
     "taken_after_product": [
-        (
-            STACK,
-            [
-                't = R.take(w, R.const([3, 1], "int32"), axis=0)',
-                "y = R.matmul(x, t)",
-            ],
-        ),
-        (
-            MATRICES,
-            ['t = R.take(b, R.const([1, 0, 1], "int32"), axis=1)', "y = R.matmul(a, t)"],
-        ),
+        (STACK, ['t = R.take(w, R.const([3, 1], "int32"), axis=0)', "y = R.matmul(x, t)"]),
+        (MATRICES, ['t = R.take(b, R.const([1, 0, 1], "int32"), axis=1)', "y = R.matmul(a, t)"]),
     ],
     "product_with_sum": [(MATRICES, ["s = R.add(b, c)", "y = R.matmul(a, s)"])],
-    "product_in_order": [
-        (
-            FACTORS,
-            ["p = R.matmul(b, c)", "y = R.matmul(a, p)"],
-        )
-    ],
+    "product_in_order": [(FACTORS, ["p = R.matmul(b, c)", "y = R.matmul(a, p)"])],
     "rows_of_take": [
         (ROWS, ["y = R.grad.take_backward(g, x, i, axis=0)"]),
         (ROWS, ["k = R.subtract(i, R.const(9, 'int32'))", "y = R.grad.take_backward(g, x, k, 0)"]),
@@ -88,7 +74,7 @@ OTHERS = {
                 "k = R.reshape(i, (3, 1))",
                 f"y = L.scatter_add(z, k, g, {SCATTER})",
             ],
-        ),
+        )
     ],
     "added_rows": [
         (ROWS, [ROWS_OF_G, "t = R.grad.rows(R.multiply(g, s), i, (5, 2))", "y = R.add(r, t)"]),

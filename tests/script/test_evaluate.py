@@ -80,9 +80,7 @@ def test_tuples() -> None:
         g, h = x, a
         return R.tuple(e, R.TupleGetItem(t, 0))
         """)
-    assert names(found) == [
-        *("t", "a", "b", "c", "d", "gv", "e", "f", "g", "h", "gv1"),
-    ]
+    assert names(found) == [*("t", "a", "b", "c", "d", "gv", "e", "f", "g", "h", "gv1")]
     assert statements(found)[1:6] == ["a = t[0]", "b = t[1]", "c = b[0]", "d = b[1]", "gv = t[1]"]
     assert statements(found)[-1] == "return (e, gv1)"
     assert found.ret_ty == TupleType((MATRIX, MATRIX))
@@ -209,8 +207,7 @@ def test_a_text_may_not_reach_further(expression: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["open", "eval", "exec", "__import__", "getattr", "globals", "vars", "type", "print"],
+    "name", ["open", "eval", "exec", "__import__", "getattr", "globals", "vars", "type", "print"]
 )
 def test_a_text_has_few_builtins(name: str) -> None:
     with pytest.raises(ScriptError, match=f"`{name}` is not defined"):

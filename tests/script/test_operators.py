@@ -134,8 +134,7 @@ def test_what_is_known_of_dimensions_is_decided_while_the_script_is_read(
 
 
 @pytest.mark.parametrize(
-    "condition",
-    ["n in (1, m)", "n not in {1, 2}", "n in {1: 2}", "(n, 4) == (m, 4)", "[n] != [m]"],
+    "condition", ["n in (1, m)", "n not in {1, 2}", "n in {1: 2}", "(n, 4) == (m, 4)", "[n] != [m]"]
 )
 def test_sequences_of_dimensions_are_not_compared_by_identity(condition: str) -> None:
     with pytest.raises(ScriptError, match="depends on symbolic dimensions, known when") as caught:

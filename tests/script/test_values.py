@@ -76,11 +76,7 @@ def test_a_value(text: str, expected: Expr) -> None:
 def test_numbers_become_constants_of_the_program() -> None:
     """A number alone on the right side is a constant tensor; among dimensions it is a dimension."""
     found = function("k = 5\nf = 2.5\nb = False\nreturn (k, f, b)")
-    assert values(found) == [
-        const(5, "int32"),
-        const(2.5, "float32"),
-        const(False, "bool"),
-    ]
+    assert values(found) == [const(5, "int32"), const(2.5, "float32"), const(False, "bool")]
 
 
 def test_a_number_declared_as_a_scalar_of_the_host() -> None:

@@ -141,13 +141,10 @@ CASES = {
         ),
     ],
     "product_with_zero": [
-        ("R.matmul(R.zeros((2, 3), 'float32'), w)", "R.zeros((2, 4), 'float32')"),
+        ("R.matmul(R.zeros((2, 3), 'float32'), w)", "R.zeros((2, 4), 'float32')")
     ],
     "sum_of_broadcast": [
-        (
-            "R.sum(R.broadcast_to(v, (2, 3)), axis=0)",
-            "R.multiply(v, R.const(2, 'float32'))",
-        ),
+        ("R.sum(R.broadcast_to(v, (2, 3)), axis=0)", "R.multiply(v, R.const(2, 'float32'))"),
         ("R.mean(R.broadcast_to(v, (2, 3)), axis=[0], keepdims=True)", "R.reshape(v, (1, 3))"),
         (
             "R.sum(R.broadcast_to(R.reshape(v, (3, 1)), (2, 3, 4)), axis=[0, 1])",
@@ -172,16 +169,10 @@ CASES = {
     ],
     "product_with_diagonal": [
         ("R.matmul(x, R.multiply(R.eye(3), v))", "R.multiply(x, v)"),
-        (
-            "R.matmul(R.multiply(v, R.eye(3)), w)",
-            "R.multiply(R.expand_dims(v, axis=-1), w)",
-        ),
+        ("R.matmul(R.multiply(v, R.eye(3)), w)", "R.multiply(R.expand_dims(v, axis=-1), w)"),
     ],
     "factor_of_sum": [
-        (
-            "R.collapse_sum_to(R.multiply(x, v), (3,))",
-            "R.multiply(R.collapse_sum_to(x, (3,)), v)",
-        ),
+        ("R.collapse_sum_to(R.multiply(x, v), (3,))", "R.multiply(R.collapse_sum_to(x, (3,)), v)"),
         (
             "R.sum(R.divide(R.multiply(R.negative(R.multiply(v, x)), y), v), [0], keepdims=True)",
             """R.negative(R.divide(R.multiply(
@@ -222,13 +213,10 @@ CASES = {
             """R.collapse_sum_to(R.matmul(R.permute_dims(R.reshape(w, (2, 2, 3)), axes=[0, 2, 1]),
             R.reshape(w, (2, 2, 3))), (3, 3))""",
             "R.matmul(R.permute_dims(R.reshape(w, (4, 3))), R.reshape(w, (4, 3)))",
-        ),
+        )
     ],
     "transposed_product": [
-        (
-            "R.permute_dims(R.matmul(R.permute_dims(w), v2))",
-            "R.matmul(R.permute_dims(v2), w)",
-        )
+        ("R.permute_dims(R.matmul(R.permute_dims(w), v2))", "R.matmul(R.permute_dims(v2), w)")
     ],
     "loss_of_logits": [
         (

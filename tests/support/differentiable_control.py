@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
 from relaxjax.ir import If, TensorType, TupleType
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.expr import (
-    Expr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ops.emit import call, scalar
 
 if TYPE_CHECKING:

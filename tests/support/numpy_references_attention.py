@@ -46,12 +46,7 @@ def attention(
 
 
 def masked_attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array,
-    scale: float | None = None,
-    hidden: float = -1e30,
+    q: Array, k: Array, v: Array, mask: Array, scale: float | None = None, hidden: float = -1e30
 ) -> Array:
     """What is hidden has a score of its own: where that is all there is, all weights are equal."""
     out = np.zeros((*q.shape[:3], v.shape[3]))

@@ -146,10 +146,7 @@ def adaptive_pooling(count: int) -> Callable[..., Any]:
     spatial = SPATIAL[count]
 
     def run(
-        x: Any,
-        output_size: Any = None,
-        layout: str = f"NC{spatial}",
-        out_layout: str | None = None,
+        x: Any, output_size: Any = None, layout: str = f"NC{spatial}", out_layout: str | None = None
     ) -> Any:
         x = x.transpose([layout.index(c) for c in f"NC{spatial}"])
         sizes = x.shape[2:] if output_size is None else _each(output_size, count)

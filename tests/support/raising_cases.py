@@ -110,19 +110,11 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         [f"s = L.reduce_window_sum(x, {WINDOW})", 'y = L.div(s, R.const(6.0, "float32"))'],
         [f"y = R.nn.avg_pool2d(x, {POOL}, count_include_pad=True)"],
     ),
-    "product": (
-        TEXTS,
-        [f"y = {PRODUCT}"],
-        ["y = R.matmul(x, w)"],
-    ),
+    "product": (TEXTS, [f"y = {PRODUCT}"], ["y = R.matmul(x, w)"]),
     "product, with several axes left": (
         'x: R.Tensor((2, 4, 3), "float32"), w: R.Tensor((3, 5, 2), "float32")',
         [f"y = {PRODUCT}"],
-        [
-            "m = R.reshape(w, (3, 10))",
-            "p = R.matmul(x, m)",
-            "y = R.reshape(p, (2, 4, 5, 2))",
-        ],
+        ["m = R.reshape(w, (3, 10))", "p = R.matmul(x, m)", "y = R.reshape(p, (2, 4, 5, 2))"],
     ),
     "product, summed over two axes": (
         'x: R.Tensor((5, 2, 3), "float32"), w: R.Tensor((4, 2, 3), "float32")',
@@ -145,11 +137,7 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
     ),
     "nothing_less": (
         ROWS,
-        [
-            f"z = {NOTHINGS % '[3, 1]'}",
-            "d = L.sub(x, z)",
-            "y = L.exp(d)",
-        ],
+        [f"z = {NOTHINGS % '[3, 1]'}", "d = L.sub(x, z)", "y = L.exp(d)"],
         ["y = L.exp(x)"],
     ),
     "transpose": (

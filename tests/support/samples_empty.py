@@ -23,10 +23,7 @@ SAMPLES: dict[str, list[Sample]] = {
     ],
     "relax.dequantize": [
         sample(
-            integers(0, 3, dtype="int8"),
-            exactly(0.05, "float32"),
-            exactly(3, "int8"),
-            smooth=False,
+            integers(0, 3, dtype="int8"), exactly(0.05, "float32"), exactly(3, "int8"), smooth=False
         )
     ],
     # Of nothing there is no largest element, but there are no rows either.
@@ -152,7 +149,7 @@ SAMPLES: dict[str, list[Sample]] = {
             exactly([0, 0], "int32"),
             exactly(0, "int32"),
             smooth=False,
-        ),
+        )
     ],
     "relax.grad.attention_backward": [sample(*[floats(0, 3, 1, 2)] * 4, smooth=False)],
     "relax.grad.attention_bias_backward": [
@@ -163,11 +160,8 @@ SAMPLES: dict[str, list[Sample]] = {
     ],
     "relax.grad.attention_var_len_backward": [
         sample(
-            *[floats(1, 0, 1, 2)] * 4,
-            exactly([0, 0], "int32"),
-            exactly(0, "int32"),
-            smooth=False,
-        ),
+            *[floats(1, 0, 1, 2)] * 4, exactly([0, 0], "int32"), exactly(0, "int32"), smooth=False
+        )
     ],
     "relax.image.affine_grid": [sample(floats(0, 2, 3), dims(3, 2))],
     "relax.image.grid_sample": [

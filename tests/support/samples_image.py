@@ -40,14 +40,7 @@ _TWO: list[tuple[Array, Any, dict[str, Any]]] = [
         {"out_dtype": "float64", "coordinate_transformation_mode": "align_corners"},
     ),
 ]
-_RESULTS = [
-    (2, 3, 7, 3),
-    (1, 3, 6, 2),
-    (1, 2, 3, 4),
-    (1, 2, 5, 5),
-    (1, 1, 2, 8, 2),
-    (2, 1, 3, 1),
-]
+_RESULTS = [(2, 3, 7, 3), (1, 3, 6, 2), (1, 2, 3, 4), (1, 2, 5, 5), (1, 1, 2, 8, 2), (2, 1, 3, 1)]
 _THREE: list[tuple[Array, Any, dict[str, Any]]] = [
     (floats(1, 2, 3, 4, 5), (2, 6, 3), {}),
     (floats(1, 2, 5, 3, 1), (4, 2, 3), {"layout": "NDHWC", "method": "nearest_neighbor"}),

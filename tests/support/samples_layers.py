@@ -136,11 +136,7 @@ SAMPLES["relax.nn.cross_entropy_with_logits"] = [
     sample(floats(5, 7, 2), floats(5, 7, 2)),
     sample(floats(2, 3, dtype="bfloat16"), floats(2, 3, dtype="bfloat16"), smooth=False),
 ]
-_LOSSES = [
-    ((5, 3), (5,), 3),
-    ((2, 3, 5), (2, 5), 3),
-    ((3,), (), 3),
-]
+_LOSSES = [((5, 3), (5,), 3), ((2, 3, 5), (2, 5), 3), ((3,), (), 3)]
 for _name in [
     "nn.nll_loss",
     "grad.nll_loss_backward",

@@ -76,11 +76,7 @@ SAMPLES["relax.full_like"] = [
     sample(integers(3), floats(), "float64"),
     sample(floats(0, 7, dtype="bfloat16"), floats(dtype="float32"), smooth=False),
 ]
-SAMPLES["relax.eye"] = [
-    sample(3),
-    sample(3, 5, -1, "int32"),
-    sample(0, 2, dtype="bool"),
-]
+SAMPLES["relax.eye"] = [sample(3), sample(3, 5, -1, "int32"), sample(0, 2, dtype="bool")]
 SAMPLES["relax.eye_like"] = [
     sample(floats(5, 7)),
     sample(floats(2, 3), 1, "int32"),

@@ -123,11 +123,7 @@ _POOLS: dict[int, list[tuple[Array, tuple[int, ...], dict[str, Any]]]] = {
             (2, 1, 3),
             {"pool_size": 2, "strides": 2, "dilation": 2, "ceil_mode": True},
         ),
-        (
-            floats(1, 2, 7),
-            (1, 2, 4),
-            {"pool_size": 2, "strides": 2, "padding": 1, "dilation": 2},
-        ),
+        (floats(1, 2, 7), (1, 2, 4), {"pool_size": 2, "strides": 2, "padding": 1, "dilation": 2}),
         # Of windows that would begin behind the end there is none.
         (
             floats(1, 2, 5),

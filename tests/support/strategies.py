@@ -234,12 +234,5 @@ class _Maker:
                     self.keep(callee(self.tensor(), self.tensor(), self.flag))
 
 
-_STEPS = (
-    _Maker.operator,
-    _Maker.nested,
-    _Maker.alias,
-    _Maker.constant,
-    _Maker.pair,
-    _Maker.shape,
-)
+_STEPS = (_Maker.operator, _Maker.nested, _Maker.alias, _Maker.constant, _Maker.pair, _Maker.shape)
 _CONTROL_STEPS = (_Maker.cast, _Maker.choice, _Maker.closure, _Maker.call, _Maker.call)

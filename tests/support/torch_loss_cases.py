@@ -67,12 +67,7 @@ MEANS: dict[str, Case] = {
     "angles": ("CosineEmbeddingLoss", {"margin": 0.1}, POINTS[:2], SIGNS[:, 0]),
     "densities": ("GaussianNLLLoss", {"full": True, "eps": 1e-2}, (SCORES, SPREAD), COUNTS),
     "lists": ("MultiLabelMarginLoss", {}, SCORES, LISTS),
-    "spellings": (
-        "CTCLoss",
-        {"blank": 0, "zero_infinity": True},
-        STEPS,
-        (SPELT, *SPELT_LENGTHS),
-    ),
+    "spellings": ("CTCLoss", {"blank": 0, "zero_infinity": True}, STEPS, (SPELT, *SPELT_LENGTHS)),
     "logarithms": ("KLDivLoss", {"log_target": True}, LOG_IMAGES, np.log(IMAGE_SHARES)),
 }
 CASES: dict[str, Case] = {

@@ -18,12 +18,7 @@ from relaxjax.training import Trainer, load_trainer
 # loss that is scaled. The lists of values in the attributes have no names.
 OLD = Path(__file__).parent / "old_files"
 FACTS = Facts((ClassIds("targets", 3, 2, True),), (RowIds("ids", 6),), True)
-PLACES = (
-    Place(0),
-    Place(1, order=(2, 3, 1, 0)),
-    *(Place(2, row) for row in range(3)),
-    Place(3),
-)
+PLACES = (Place(0), Place(1, order=(2, 3, 1, 0)), *(Place(2, row) for row in range(3)), Place(3))
 NAMES = ["table", "kernel", "w0", "w1", "w2", "head"]
 IDS = np.array([1, 4], "int32")
 IMAGES = np.linspace(-1, 1, 800, dtype="float32").reshape(2, 16, 5, 5)

@@ -151,7 +151,7 @@ def test_lines_of_json(tmp_path: Path) -> None:
     found = classifier().fit(DATA, 2, DATA, QUIET, callbacks=[JsonLines(path, every=2)])
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line.get("step", f"epoch {line.get('epoch')}") for line in lines] == [
-        *(2, "epoch 1", 4, 6, "epoch 2"),
+        *(2, "epoch 1", 4, 6, "epoch 2")
     ]
     assert lines[1]["loss"] == found[0].loss
     assert lines[1]["accuracy"] == found[0].accuracy

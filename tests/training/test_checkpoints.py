@@ -179,11 +179,7 @@ def test_a_resumed_training_is_the_same_bit_for_bit(
     run = Checkpoints(tmp_path, every=2)
     with pytest.raises(BrokenOffError):
         broken.fit(
-            interrupted_at(step),
-            3,
-            reporter=QUIET,
-            checkpoints=run,
-            steps_per_call=steps_per_call,
+            interrupted_at(step), 3, reporter=QUIET, checkpoints=run, steps_per_call=steps_per_call
         )
     found = resumed.fit(
         data, 3, reporter=QUIET, checkpoints=run, resume=True, steps_per_call=steps_per_call

@@ -31,10 +31,7 @@ def test_what_divides_no_batch_is_refused_with_the_sizes_that_would() -> None:
 
 def test_a_large_mesh_follows_from_two_smaller_ones() -> None:
     probes = Candidate({"data": 256, "model": 4}, "data", "none").probes()
-    assert [probe.mesh for probe in probes] == [
-        {"data": 8, "model": 4},
-        {"data": 16, "model": 4},
-    ]
+    assert [probe.mesh for probe in probes] == [{"data": 8, "model": 4}, {"data": 16, "model": 4}]
     small = Candidate({"data": 4}, "data", "none")
     assert small.probes() == [small]
 

@@ -55,11 +55,7 @@ def test_a_call_of_several_steps_stacks_them_and_the_last_may_not_be_full() -> N
 
 def test_a_batch_of_another_shape_is_not_stacked() -> None:
     found = list(calls(batches(4, 3, 3, 4), 2))
-    assert [shape(call)[:2] for call in found] == [
-        (1, (2, 4, 2)),
-        (2, (2, 3, 2)),
-        (1, (2, 4, 2)),
-    ]
+    assert [shape(call)[:2] for call in found] == [(1, (2, 4, 2)), (2, (2, 3, 2)), (1, (2, 4, 2))]
 
 
 def test_several_inputs_are_stacked_each() -> None:

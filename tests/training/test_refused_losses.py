@@ -156,11 +156,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "the metric `accuracy` compares scores with classes, and of a loss from JAX nobody knows",
     ),
-    "no batches": (
-        lambda: evaluate(plain(), [], []),
-        ValueError,
-        "there is nothing to measure on",
-    ),
+    "no batches": (lambda: evaluate(plain(), [], []), ValueError, "there is nothing to measure on"),
     "donated arrays": (of_donated, RuntimeError, "params['b0'] was given to a program that used"),
     "shapes alone": (
         lambda: Trainer.from_jax(

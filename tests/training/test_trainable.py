@@ -27,10 +27,7 @@ PARAMS: dict[str, Any] = {
     "layers": [
         {
             "w": jnp.asarray(normal(WIDTH, WIDTH) / 12),
-            "lora": {
-                "a": jnp.asarray(normal(WIDTH, RANK) / 12),
-                "b": jnp.zeros((RANK, WIDTH)),
-            },
+            "lora": {"a": jnp.asarray(normal(WIDTH, RANK) / 12), "b": jnp.zeros((RANK, WIDTH))},
         }
         for _ in range(LAYERS)
     ],

@@ -58,11 +58,7 @@ CASES = {
         'loss = R.nn.nll_loss(R.nn.log_softmax(x), t, w, reduction="mean")',
         "2,3 3 ; 2",
     ),
-    "triu": (
-        'x: R.Tensor((3, 3), "float64")',
-        "loss = R.sum(R.multiply(R.triu(x, 1), x))",
-        "3,3",
-    ),
+    "triu": ('x: R.Tensor((3, 3), "float64")', "loss = R.sum(R.multiply(R.triu(x, 1), x))", "3,3"),
     "conv2d with dilation and padding": (
         'x: R.Tensor((1, 1, 6, 6), "float64"), w: R.Tensor((2, 1, 3, 3), "float64")',
         "y = R.nn.conv2d(x, w, strides=2, padding=1, dilation=2)\nloss = R.sum(R.multiply(y, y))",

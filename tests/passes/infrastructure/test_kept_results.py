@@ -214,11 +214,7 @@ def test_a_file_that_is_no_program_is_told_and_written_anew(name: str, folder: P
 
 
 def test_what_a_function_of_the_users_has_a_part_in_is_not_kept(folder: Path) -> None:
-    @op(
-        "relax.mine.kept",
-        lower=lambda data: data * 2,
-        gradient=lambda g, y, data: g * 2.0,
-    )
+    @op("relax.mine.kept", lower=lambda data: data * 2, gradient=lambda g, y, data: g * 2.0)
     def doubled(data: TensorType) -> TensorType:
         """Twice the data."""
         return data

@@ -179,10 +179,7 @@ def test_an_unknown_pass_suggests_near_misses() -> None:
             lambda f: f("a", dept=1),
             r"Options\(name, depth\) has no option `dept`; did you mean `depth`\?",
         ),
-        (
-            lambda f: f(3),
-            "Options: the option `name` must be str, but 3 of type int was given",
-        ),
+        (lambda f: f(3), "Options: the option `name` must be str, but 3 of type int was given"),
         (
             lambda f: f("a", depth="x"),
             "Options: the option `depth` must be int or None, but 'x' of type str was given",

@@ -127,10 +127,7 @@ def test_a_sequence_can_require_too() -> None:
 @pytest.mark.parametrize(
     ("required", "message"),
     [
-        (
-            "Frist",
-            r"`x` requires `Frist`, but no pass of this name is .*; did you mean `First`\?",
-        ),
+        ("Frist", r"`x` requires `Frist`, but no pass of this name is .*; did you mean `First`\?"),
         (
             "WithOption",
             r"without its options `name`, `other`: put `WithOption\(...\)` into the sequence",

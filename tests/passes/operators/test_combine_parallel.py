@@ -272,8 +272,7 @@ def test_convolutions_with_channels_last() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
-    ["R.nn.conv2d(x, w3, strides=2)", "R.nn.conv2d(R.nn.relu(x), w3)", "R.nn.conv2d(x, v)"],
+    "other", ["R.nn.conv2d(x, w3, strides=2)", "R.nn.conv2d(R.nn.relu(x), w3)", "R.nn.conv2d(x, v)"]
 )
 def test_convolutions_that_differ_stay_apart(other: str) -> None:
     body = f"a = R.nn.conv2d(x, w1)\nb = R.nn.conv2d(x, w2)\nc = {other}\ngv = (a, b, c)"

@@ -150,8 +150,7 @@ def test_where_sizes_decide_the_order_stays(shapes: tuple[str, str, str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("inputs", "cheaper"),
-    [(0, "xa"), (1, "ab"), (2, "xa"), (3, "xa"), (None, "xa")],
+    ("inputs", "cheaper"), [(0, "xa"), (1, "ab"), (2, "xa"), (3, "xa"), (None, "xa")]
 )
 def test_weights_stay_together_for_their_product_to_be_computed_once(
     inputs: int | None, cheaper: str

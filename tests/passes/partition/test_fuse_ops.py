@@ -87,20 +87,14 @@ def test_an_mlp_becomes_its_layers() -> None:
         ("a = R.permute_dims(x)\nb = R.matmul(a, x)\nR.output(b)\nreturn b", []),
         ("a = R.matmul(x, x)\nb = R.matmul(a, a)\nR.output(b)\nreturn b", []),
         ("a = R.matmul(x, x)\nb = R.sum(a)\nR.output(b)\nreturn b", []),
-        (
-            "a = R.matmul(x, x)\nb = R.exp(a)\nc = R.sum(b)\nR.output(c)\nreturn c",
-            [["a", "b"]],
-        ),
+        ("a = R.matmul(x, x)\nb = R.exp(a)\nc = R.sum(b)\nR.output(c)\nreturn c", [["a", "b"]]),
         (
             "a = R.matmul(x, x)\nb = R.matmul(x, x)\nc = R.add(a, b)\nR.output(c)\nreturn c",
             [["a", "c"]],
         ),
         ("a = R.exp(x)\nb = R.sin(a)\nR.output(a, b)\nreturn (a, b)", []),
         ("a = R.exp(x)\nb = (a, a)\nR.output(b)\nreturn b", []),
-        (
-            "a = R.exp(x)\nb = R.sin(a)\nc = R.cos(b)\nR.output(b, c)\nreturn (b, c)",
-            [["a", "b"]],
-        ),
+        ("a = R.exp(x)\nb = R.sin(a)\nc = R.cos(b)\nR.output(b, c)\nreturn (b, c)", [["a", "b"]]),
     ],
 )
 def test_what_is_grouped(body: str, expected: list[list[str]]) -> None:

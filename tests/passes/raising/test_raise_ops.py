@@ -31,16 +31,11 @@ def test_each_law(name: str) -> None:
 
 # Whatever might be rounded in another way, or be of something else.
 OTHERS: dict[str, tuple[str, list[str]]] = {
-    "precision": (
-        IMAGES,
-        [f"y = {CONV % ('[1, 1]', '[1, 1]', PRECISE)}"],
-    ),
+    "precision": (IMAGES, [f"y = {CONV % ('[1, 1]', '[1, 1]', PRECISE)}"]),
     "spread and strided": (IMAGES, [f"y = {CONV % ('[2, 2]', '[2, 2]', '')}"]),
     "wider sums": (
         TEXTS.replace("float32", "float16"),
-        [
-            f"y = {PRODUCT[:-1]}, preferred_element_type='float32')",
-        ],
+        [f"y = {PRODUCT[:-1]}, preferred_element_type='float32')"],
     ),
     "another axis": (
         'x: R.Tensor((2, 3, 4), "float32"), w: R.Tensor((3, 5), "float32")',
@@ -56,10 +51,7 @@ OTHERS: dict[str, tuple[str, list[str]]] = {
     ),
     "a difference that repeats": (
         'x: R.Tensor((1, 5), "float32")',
-        [
-            f"z = {NOTHINGS % '[3, 5]'}",
-            "y = L.sub(x, z)",
-        ],
+        [f"z = {NOTHINGS % '[3, 5]'}", "y = L.sub(x, z)"],
     ),
     "powers over another number": (
         ROWS,
@@ -73,10 +65,7 @@ OTHERS: dict[str, tuple[str, list[str]]] = {
         NORM,
         [*(line.replace("5.0", "4.0") for line in SPREAD), SHIFT, "y = L.add(scaled, shift)"],
     ),
-    "a mask of all before": (
-        HEADS,
-        [line.replace("L.ge", "L.gt") for line in CAUSAL],
-    ),
+    "a mask of all before": (HEADS, [line.replace("L.ge", "L.gt") for line in CAUSAL]),
     "weights of other use": (
         HEADS,
         [

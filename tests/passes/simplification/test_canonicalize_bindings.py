@@ -12,10 +12,7 @@ def parse(body: str, params: str = 'x: R.Tensor((3,), "float32")') -> IRModule:
 
 
 CASES = {
-    "an alias goes": (
-        "y = x\nz = R.exp(y)\nreturn z",
-        "z = R.exp(x)\nreturn z",
-    ),
+    "an alias goes": ("y = x\nz = R.exp(y)\nreturn z", "z = R.exp(x)\nreturn z"),
     "a chain of aliases goes": (
         "a = R.exp(x)\nb = a\nc = b\nd = R.add(c, b)\nreturn d",
         "a = R.exp(x)\nd = R.add(a, a)\nreturn d",

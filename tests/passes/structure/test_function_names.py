@@ -44,10 +44,7 @@ def test_functions_take_the_names_of_their_symbols() -> None:
     """A private function makes room, and calls follow both."""
     written = parse_functions(functions("forward", "main", public=""))
     mod = IRModule(
-        {
-            "forward": written["forward"].with_attr("global_symbol", "main"),
-            "main": written["main"],
-        }
+        {"forward": written["forward"].with_attr("global_symbol", "main"), "main": written["main"]}
     )
     renamed = NormalizeGlobalVar()(mod)
     assert_structural_equal(renamed, parse_functions(functions("main", "main1")))

@@ -67,11 +67,7 @@ def test_variables_without_a_type_get_one() -> None:
     (block,) = result.body.blocks
     assert isinstance(block, DataflowBlock)
     found = [(type(b.var), b.var.name, b.var.ty) for b in block.bindings]
-    assert found == [
-        (DataflowVar, "y", TENSOR),
-        (DataflowVar, "lv", TENSOR),
-        (Var, "z", TENSOR),
-    ]
+    assert found == [(DataflowVar, "y", TENSOR), (DataflowVar, "lv", TENSOR), (Var, "z", TENSOR)]
     assert result.body.body is block.bindings[-1].var
 
 

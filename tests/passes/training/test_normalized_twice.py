@@ -42,12 +42,7 @@ class Model:
 @pytest.mark.parametrize(
     ("ending", "loss", "types", "message"),
     [
-        (
-            "R.nn.softmax(scores)",
-            CrossEntropyLoss(),
-            [SCORES, IDS],
-            SENTENCE,
-        ),
+        ("R.nn.softmax(scores)", CrossEntropyLoss(), [SCORES, IDS], SENTENCE),
         (
             "R.sigmoid(scores)",
             BCEWithLogitsLoss(),
