@@ -15,16 +15,14 @@ from growing_programs import SHAPES, SQUARE, chain, jax_calls, jax_loops, nested
 from growing_work import DOORS, differentiating
 from growth_laws import QUADRATIC, Law, check_growth, law_of, of_shape
 
+from relaxjax import export, from_jax, memory
 from relaxjax.dpl import PatternContext, is_const, is_op, rewrite_bindings, rewrite_call, wildcard
-from relaxjax.frontends import from_jax
 from relaxjax.ir import IRModule, check_well_formed, structural_hash
 from relaxjax.ir.dims import SymbolicVar, dim_sum
 from relaxjax.ir.op import get_op
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import export
 from relaxjax.optim import SGD
 from relaxjax.passes import Gradient, LegalizeOps, SetupTrainer
-from relaxjax.passes.memory.report import memory
 
 EXCEPTIONS: dict[tuple[str, str], Law] = {}
 

@@ -11,12 +11,11 @@ from operator_evaluation import call_of, lowered
 from operator_sample_table import SAMPLES
 from parsing import parse_flow, parse_function
 
+from relaxjax import BlockBuilder, Call, Var, build
 from relaxjax.backends import compile_numpy, evaluate_numpy, numpy_supports
 from relaxjax.backends.numpy_operators import NUMPY
-from relaxjax.ir import BlockBuilder, Call, Var
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, is_float
-from relaxjax.lowering import build
 from relaxjax.passes import (
     AnnotateTarget,
     MergeCompilerRegions,

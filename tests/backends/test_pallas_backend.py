@@ -9,10 +9,9 @@ import pytest
 from applying import QUICK
 from parsing import parse_flow, parse_function, parse_functions
 
+from relaxjax import BlockBuilder, Function, TensorType, Var, build, to_jax
 from relaxjax.backends import compile_pallas, pallas_supports
-from relaxjax.ir import BlockBuilder, Function, TensorType, Var
 from relaxjax.ir.op import OPS
-from relaxjax.lowering import build, to_jax
 from relaxjax.passes import FuseOpsByPattern, RunCodegen, get_patterns_with_prefix
 
 

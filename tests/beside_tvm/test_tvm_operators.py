@@ -15,15 +15,12 @@ from operator_sample_table import SAMPLES
 from parsing import parse_module
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax import BlockBuilder, Constant, IRModule, TensorType, Tuple, TupleType
 from relaxjax.ir.device_mesh import MESHES, DeviceMesh, Placement
-from relaxjax.ir.expr import Constant, Tuple
 from relaxjax.ir.global_info import VDevice
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import expr_symbols, post_order, type_symbols
 from relaxjax.ops import OpError
 from relaxjax.script.errors import ScriptError

@@ -10,12 +10,8 @@ import pytest
 from asking_tvm import asked_of_tvm
 from parsing import parse_module
 
-from relaxjax import losses, optim
+from relaxjax import SetupTrainer, Trainer, VirtualMachine, build, from_source, losses, optim
 from relaxjax.ir import Function, TensorType, Var, assert_structural_equal
-from relaxjax.lowering import VirtualMachine, build
-from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
-from relaxjax.training import Trainer
 
 ASK_TVM = """
 import json, sys

@@ -8,9 +8,8 @@ import numpy as np
 from small_models import Classifier, trainable
 from written_programs import run_alone
 
-from relaxjax.ir.types import TensorType
+from relaxjax import TensorType, build, export
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import build, export
 from relaxjax.optim import Adam
 
 RUN = """

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from relaxjax import Trainer, VirtualMachine, build
 from relaxjax.cli.demo import model_and_adjoint, trainable
 from relaxjax.cli.entry import main
-from relaxjax.lowering import VirtualMachine, build
-from relaxjax.training import Trainer
 
 
 def accuracies(printed: str) -> list[float]:

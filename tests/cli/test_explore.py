@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from relaxjax import Trainer, VirtualMachine, build
 from relaxjax.cli import main
 from relaxjax.cli.demo import trainable
-from relaxjax.lowering import VirtualMachine, build
-from relaxjax.training import Trainer
 
 SCRIPT = """
 @I.ir_module

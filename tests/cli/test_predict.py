@@ -18,12 +18,10 @@ from small_models import (
     trainable,
 )
 
+from relaxjax import IRModule, TensorType, VirtualMachine, build, from_source
 from relaxjax.cli import main
-from relaxjax.ir import IRModule, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.script import from_source
 from relaxjax.training import Trainer, evaluate_with_loss
 
 Capture = pytest.CaptureFixture[str]

@@ -6,10 +6,9 @@ import chex
 import numpy as np
 import pytest
 
+from relaxjax import VirtualMachine, build, from_torch
 from relaxjax.cli import main
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.script import load_archive
-from relaxjax.torch import from_torch
 from relaxjax.training import load_trainer
 
 FILE = Path(__file__).parents[1] / "from_torch" / "files" / "block.pt2"

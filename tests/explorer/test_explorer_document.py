@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 from parsing import parse_module as module
 
-from relaxjax import build, explore, from_jax, value_and_grad
+from relaxjax import IRModule, Trainer, VirtualMachine, build, explore, from_jax, value_and_grad
 from relaxjax.cli.demo import trainable
 from relaxjax.explorer import SCHEMA
 from relaxjax.explorer.document import MODULE, Document, Hunk, Line, changed
@@ -19,10 +19,7 @@ from relaxjax.explorer.line_costs import line_costs
 from relaxjax.explorer.printed import Table
 from relaxjax.explorer.stages import hunks, stages_of
 from relaxjax.explorer.subjects import Wish, found_in
-from relaxjax.ir.module import IRModule
-from relaxjax.lowering import VirtualMachine
 from relaxjax.ops.cost import function_cost
-from relaxjax.training import Trainer
 
 MODEL = """
 @I.ir_module

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from parsing import parse_module as module
 
-from relaxjax import build, explore, value_and_grad
+from relaxjax import SetupTrainer, VirtualMachine, build, explore, value_and_grad
 from relaxjax.cli.demo import MLP, trainable
 from relaxjax.explorer.document import Exchange, Number, Numbers
 from relaxjax.explorer.explorer import _communication_of
@@ -16,9 +16,7 @@ from relaxjax.explorer.printed import Places
 from relaxjax.explorer.step_numbers import LEAST, _Seen
 from relaxjax.ir import IRModule, Span, TensorType
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine
 from relaxjax.optim import SGD
-from relaxjax.passes import SetupTrainer
 from relaxjax.training import CommunicationReport, Trainer
 from relaxjax.training.communication import Exchange as TrainingExchange
 

@@ -7,12 +7,10 @@ import chex
 import numpy as np
 import pytest
 
-from relaxjax import SetupTrainer, VirtualMachine, build
-from relaxjax.ir import ObjectType, Var
+from relaxjax import ObjectType, SetupTrainer, Trainer, Var, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD
 from relaxjax.script import relax as R
-from relaxjax.training import Trainer
 from relaxjax.tvm.relax.frontend import nn
 from relaxjax.tvm.relax.frontend.nn import diffusion, op
 from relaxjax.tvm.scope import OutOfScopeNameError

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import relaxjax
-from relaxjax import IRModule, TensorType, from_jax, to_jax
+from relaxjax import IRModule, TensorType, from_jax, from_source, to_jax
 from relaxjax.ir import SymbolicVar, assert_structural_equal
 from relaxjax.passes import Gradient, Jvp
-from relaxjax.script import from_source
 
 X = np.linspace(-1.0, 1.0, 6, dtype="float32").reshape(2, 3)
 

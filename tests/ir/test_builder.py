@@ -6,6 +6,7 @@ import pytest
 from built_functions import FLAG, IMPURE, TY, M, N, X, Y, bindings, built
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
+from relaxjax import FuncType, IRModule, ObjectType, ShapeType, TensorType, TupleType
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import (
@@ -28,9 +29,7 @@ from relaxjax.ir.function import (
     SeqExpr,
     VarBinding,
 )
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import FuncType, ObjectType, ShapeType, TensorType, TupleType
 
 # Normal form
 

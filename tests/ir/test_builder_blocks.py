@@ -6,12 +6,11 @@ import pytest
 from built_functions import FLAG, IMPURE, TY, M, N, X, Y, built
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax import BlockBuilder, ShapeType, TensorType
 from relaxjax.ir.expr import Call, DataflowVar, Expr, ShapeExpr, Tuple, Var
 from relaxjax.ir.function import BindingBlock, DataflowBlock, If, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.span import Span
-from relaxjax.ir.types import ShapeType, TensorType
 
 # Blocks
 

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from strategies import modules
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
+from relaxjax import Function, FuncType, IRModule, ObjectType, SeqExpr, TupleType
 from relaxjax.ir.check import check_well_formed, faults, variable_faults, well_formed
 from relaxjax.ir.expr import (
     Call,
@@ -35,11 +36,8 @@ from relaxjax.ir.expr import (
     Var,
     const,
 )
-from relaxjax.ir.function import Function, SeqExpr
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import renew
-from relaxjax.ir.types import FuncType, ObjectType, TupleType
 
 # What is right
 

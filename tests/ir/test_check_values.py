@@ -21,14 +21,13 @@ from faulty_programs import (
 )
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
+from relaxjax import FuncType, IRModule, ObjectType, PrimType, ShapeType, TensorType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.check import faults
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, PrimExpr, ShapeExpr, Tuple, Var
 from relaxjax.ir.function import Function, MatchCast, SeqExpr
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import renew
-from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType
 
 # Rule 8
 

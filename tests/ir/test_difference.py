@@ -9,9 +9,8 @@ import pytest
 from parsing import parse_functions
 
 import relaxjax
-from relaxjax.ir import Constant, Function, IRModule
+from relaxjax import Constant, Function, IRModule, from_source
 from relaxjax.passes import DeadCodeElimination, Gradient, LegalizeOps
-from relaxjax.script import from_source
 
 BEFORE = """
 @R.function

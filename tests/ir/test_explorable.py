@@ -5,11 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
-from relaxjax import build, explore, value_and_grad
+from relaxjax import Trainer, VirtualMachine, build, explore, value_and_grad
 from relaxjax.cli.demo import trainable
 from relaxjax.explorer import Explorer
-from relaxjax.lowering import VirtualMachine
-from relaxjax.training import Trainer
 
 
 def a_trainer() -> Trainer:

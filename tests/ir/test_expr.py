@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
+from relaxjax import FuncType, IRModule, ObjectType, PrimType, ShapeType, TensorType, TupleType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import (
@@ -32,11 +33,9 @@ from relaxjax.ir.expr import (
     np_dtype,
 )
 from relaxjax.ir.function import BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import Node, replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.span import Span
-from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType
 
 N = SymbolicVar("n")
 TY = TensorType((N, 2), "float32")

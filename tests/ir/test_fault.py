@@ -28,15 +28,13 @@ from hypothesis import strategies as st
 from strategies import modules
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
+from relaxjax import IRModule, TensorType, Var
 from relaxjax.ir.check import check_well_formed, faults, well_formed
-from relaxjax.ir.expr import Var
 from relaxjax.ir.fault import RULES, WellFormedError
 from relaxjax.ir.function import Function, SeqExpr, VarBinding
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.serialize import load_json, save_json
 from relaxjax.ir.span import Span
-from relaxjax.ir.types import TensorType
 
 
 def test_the_rules_are_numbered() -> None:

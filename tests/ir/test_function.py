@@ -2,13 +2,11 @@
 
 import pytest
 
+from relaxjax import FuncType, GlobalVar, IRModule, ObjectType, TensorType, Var
 from relaxjax.dpl import FunctionPattern, is_op, wildcard
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.function import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import FuncType, ObjectType, TensorType
 from relaxjax.passes import Normalize
 
 TY = TensorType((2,), "float32")

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from parsing import parse_module
 
+from relaxjax import Function, IRModule, SeqExpr, TensorType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import ExternFunc, GlobalVar, Var
-from relaxjax.ir.function import Function, SeqExpr
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import structural_equal
-from relaxjax.ir.types import TensorType
 
 TY = TensorType((2,), "float32")
 

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
+from relaxjax import Call, GlobalVar, IRModule, TensorType, Tuple, Var
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.expr import Call, GlobalVar, Tuple, Var
 from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import print_node
-from relaxjax.ir.types import TensorType
 
 VECTOR = TensorType((3,), "float32")
 X, Y = Var("x", VECTOR), Var("y", VECTOR)

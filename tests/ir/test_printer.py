@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relaxjax import FuncType, IRModule, ObjectType, ShapeType, TensorType, TupleType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim, SymbolicVar
@@ -29,11 +30,9 @@ from relaxjax.ir.function import (
     SeqExpr,
     VarBinding,
 )
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.print_options import PrintOptions
 from relaxjax.ir.printer import _Printer, print_node, variable_names
-from relaxjax.ir.types import FuncType, ObjectType, ShapeType, TensorType, TupleType
 
 VECTOR = TensorType((3,), "float32")
 NOTHING = TupleType(())

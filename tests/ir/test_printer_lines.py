@@ -1,14 +1,13 @@
 """Every part of a printed program knows the line that it stands on."""
 
+from relaxjax import IRModule, ShapeType, TensorType, TupleType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import BindingBlock, Function, If, SeqExpr, VarBinding
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.printer import print_lines
-from relaxjax.ir.types import ShapeType, TensorType, TupleType
 
 SHAPE = ShapeType((SymbolicVar("n"), 2))
 NOTHING = TupleType(())

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relaxjax import IRModule, from_source
 from relaxjax.ir.attrs import DESTINATION_PASSING, Attrs
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dims import SymbolicVar, dim_max
@@ -33,11 +34,9 @@ from relaxjax.ir.function import (
     SeqExpr,
     VarBinding,
 )
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS, Op, Param, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
-from relaxjax.script import from_source
 
 N, M, Q = SymbolicVar("n"), SymbolicVar("m"), SymbolicVar("q")
 MATRIX = TensorType(None, "float32", 2)

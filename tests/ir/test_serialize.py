@@ -9,6 +9,7 @@ from full import how_many
 from hypothesis import given, settings
 from strategies import dim_of, formulas, modules
 
+from relaxjax import FuncType, IRModule, ObjectType, PrimType, ShapeType, TensorType, TupleType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.check import faults
 from relaxjax.ir.device_mesh import DeviceMesh, Placement
@@ -31,13 +32,11 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.function import BindingBlock, Function, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.global_info import DummyGlobalInfo, VDevice
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import Node, replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.serialize import MAX_DEPTH, load_json, save_json
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import assert_structural_equal, structural_equal, structural_hash
-from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 TY = TensorType((N, 2), "float32")

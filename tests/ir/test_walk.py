@@ -4,6 +4,7 @@ from full import how_many
 from hypothesis import given, settings
 from strategies import modules
 
+from relaxjax import FuncType, IRModule, ObjectType, ShapeType, TensorType, TupleType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import (
@@ -28,9 +29,7 @@ from relaxjax.ir.function import (
     SeqExpr,
     VarBinding,
 )
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import FuncType, ObjectType, ShapeType, TensorType, TupleType
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import (
     all_vars,

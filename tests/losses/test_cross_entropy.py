@@ -7,11 +7,10 @@ import numpy as np
 import optax
 import pytest
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, ShapeType, SymbolicVar, TensorType, Var, assert_structural_equal
 from relaxjax.losses import CategoricalCrossEntropyLoss, CrossEntropyLoss, Loss, NLLLoss
 from relaxjax.losses.base import Reduction
-from relaxjax.lowering import to_jax
-from relaxjax.script import from_source
 
 SCORES = TensorType((3, 5), "float32")
 IDS = TensorType((3,), "int64")

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, Classifier, batch, trainable
 
+from relaxjax import Trainer, VirtualMachine, build, from_source, to_jax
 from relaxjax.ir import Function, IRModule, SymbolicVar, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss, from_jax, from_relax
-from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.optim import SGD
-from relaxjax.script import from_source
-from relaxjax.training import Trainer
 
 SCORES = TensorType((BATCH, CLASSES), "float32")
 

@@ -11,6 +11,7 @@ import optax
 import pytest
 from scipy import special
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, SymbolicVar, TensorType, assert_structural_equal
 from relaxjax.losses import (
     BCELoss,
@@ -26,9 +27,7 @@ from relaxjax.losses import (
     SmoothL1Loss,
 )
 from relaxjax.losses.base import Reduction
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=(6, 5)).astype("float32") * 2

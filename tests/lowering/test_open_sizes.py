@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from parsing import parse_flow, parse_functions
 
-from relaxjax.ir.module import IRModule
-from relaxjax.lowering import VirtualMachine, build, to_jax
+from relaxjax import IRModule, VirtualMachine, build, to_jax
 from relaxjax.ops import OpError
 from relaxjax.passes import BindSymbolicVars, Gradient, LegalizeOps
 

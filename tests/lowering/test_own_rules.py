@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
-from relaxjax import IRModule
-from relaxjax.lowering import to_jax
+from relaxjax import IRModule, to_jax
 from relaxjax.passes import CustomGradient, Gradient, Jvp
 
 X = np.linspace(-2.0, 2.0, 6, dtype="float32").reshape(2, 3)

@@ -5,9 +5,8 @@ import re
 import numpy as np
 from parsing import parse_flow, parse_functions
 
-from relaxjax.ir import Function, IRModule
+from relaxjax import Function, IRModule, build
 from relaxjax.ir.printer import variable_names
-from relaxjax.lowering import build
 from relaxjax.passes import Gradient
 
 MODULE = parse_functions("""

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir.module import IRModule
+from relaxjax import IRModule, from_source
 from relaxjax.lowering import legalize
 from relaxjax.lowering.spelling import Spelling
 from relaxjax.ops.lax import read_jaxpr
-from relaxjax.script import from_source
 
 LAYERS = """
 @R.function

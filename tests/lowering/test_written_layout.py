@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from parsing import parse_functions
 from small_models import Classifier, trainable
 
-from relaxjax.ir.types import TensorType
+from relaxjax import TensorType, to_python
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import to_python
 from relaxjax.lowering.emit.layout import WIDTH, broken, commented
 from relaxjax.lowering.emit.literals import sequence_text
 from relaxjax.optim import Adam

@@ -9,11 +9,10 @@ from parsing import parse_module
 from small_models import Classifier, trainable
 from written_programs import run_alone, same_bits
 
+from relaxjax import IRModule, TensorType, TupleType, build, to_python
 from relaxjax.cli.demo import trainable as tutorial
-from relaxjax.ir import IRModule, TensorType, TupleType
 from relaxjax.ir.expr import np_dtype
 from relaxjax.losses import CrossEntropyLoss, MSELoss
-from relaxjax.lowering import build, to_python
 from relaxjax.optim import SGD, Adam
 
 # Runs the functions of `written.py` on the arrays in `in.npz` and keeps what they give.

@@ -12,11 +12,10 @@ from full import FULL
 from whole_model import WholeModel
 from whole_models import MODELS
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import Call, IRModule, Op, assert_structural_equal, well_formed
 from relaxjax.ir.walk import post_order
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
-from relaxjax.script import from_source
 
 # Little work to compile, because each program runs once or twice.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

@@ -13,8 +13,7 @@ from applying import applied, inferred, tensor
 from numpy_references_attention import attention, attention_var_len, seen_keys
 from parsing import parse_flow
 
-from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.lowering import to_jax
+from relaxjax import TensorType, TupleType, to_jax
 from relaxjax.ops.nn.attending import Chunk, Scope, scope_of
 from relaxjax.ops.nn.attending import attention as attend
 from relaxjax.ops.nn.attending import attention_backward as attend_backward

@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relaxjax.ir import Function, IRModule
-from relaxjax.lowering import VirtualMachine, build
+from relaxjax import Function, IRModule, VirtualMachine, build, from_source
 from relaxjax.passes import Gradient, Jvp
-from relaxjax.script import from_source
 
 N = np.nan
 X = np.arange(1, 7, dtype="float32").reshape(3, 2)

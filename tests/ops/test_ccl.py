@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_main, parse_module
 
-from relaxjax.ir import IRModule, ShapeType, TensorType, Var
+from relaxjax import IRModule, ShapeType, TensorType, Var, build, to_jax
 from relaxjax.ir.op import get_op
-from relaxjax.lowering import build, to_jax
 from relaxjax.ops import OpError
 from relaxjax.passes import FoldConstant, Gradient, Jvp, LegalizeOps
 from relaxjax.script.errors import ScriptError

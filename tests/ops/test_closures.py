@@ -5,11 +5,10 @@ import jax.numpy as jnp
 import pytest
 from parsing import parse_functions, parse_module
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import TensorType, Var, assert_structural_equal
-from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.closures import make_closure
-from relaxjax.script import from_source
 
 PROGRAM = """
 @I.ir_module

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from parsing import parse_module
 
-from relaxjax.ir import TensorType, Var
+from relaxjax import TensorType, Var, to_jax
 from relaxjax.ir.op import get_op
-from relaxjax.lowering import to_jax
 from relaxjax.ops.declare import OpError
 from relaxjax.passes import Gradient, LegalizeOps
 

@@ -7,11 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from relaxjax import build, from_source, to_python
 from relaxjax.ir import Expr, PrimExpr, PrimType, TensorType, Var, const
 from relaxjax.ir.op import get_op
-from relaxjax.lowering import build, to_python
 from relaxjax.ops import OpError
-from relaxjax.script import from_source
 
 MODULE: Any = from_source("""
 @I.ir_module

@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var, assert_structural_equal
-from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.jax_functions import call_jax
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R
 

@@ -7,9 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from relaxjax.lowering import to_jax
+from relaxjax import from_source, to_jax
 from relaxjax.passes import Gradient, SimplifyGradient
-from relaxjax.script import from_source
 
 CALLS = {
     "batch": "R.nn.batch_norm(x, g, b, b, g, axis=1)[0]",

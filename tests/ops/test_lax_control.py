@@ -10,9 +10,8 @@ import pytest
 from jax_reading import read_module
 from parsing import parse_functions
 
-from relaxjax.ir import Function, FuncType, TensorType, TupleType, Var
+from relaxjax import Function, FuncType, TensorType, TupleType, Var, to_jax
 from relaxjax.ir.op import get_op
-from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.cost import Cost, function_cost
 

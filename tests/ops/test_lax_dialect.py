@@ -12,11 +12,9 @@ from jax.extend.core import Primitive
 from jax.interpreters.ad import defjvp
 from jax.interpreters.mlir import lower_fun, register_lowering
 
-from relaxjax.autodiff import value_and_grad
-from relaxjax.frontends import from_jax
+from relaxjax import from_jax, to_jax, value_and_grad
 from relaxjax.ir import ObjectType, ShapeType, SymbolicVar, TensorType, TupleType, Var, const
 from relaxjax.ir.op import OPS, get_op
-from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.lax import lax_op
 from relaxjax.ops.lax.prototypes import find_primitive, optional_params, prototype_names

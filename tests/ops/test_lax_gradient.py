@@ -11,14 +11,11 @@ import pytest
 from jax import export, lax
 from jax_reading import abstract, read_function, read_module
 
+from relaxjax import IRModule, SeqExpr, TensorType, TupleType, to_jax
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Tuple, Var, const
-from relaxjax.ir.function import SeqExpr
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS, Op, get_op
-from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.lax import lax_op
 from relaxjax.ops.lax.gradient import gradient_of, gradient_of_joined

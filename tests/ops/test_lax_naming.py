@@ -9,8 +9,7 @@ import numpy as np
 from jax import lax
 from jax_reading import read_function
 
-from relaxjax import from_jax
-from relaxjax.ir import Call, Function, IRModule
+from relaxjax import Call, Function, IRModule, from_jax
 from relaxjax.ir.op import get_op
 
 X = np.ones((4, 6), "float32")

@@ -14,16 +14,12 @@ from jax import export, lax
 from jax.experimental import checkify
 from jax_reading import abstract, read_function, read_module
 
+from relaxjax import Call, Constant, Function, TensorType, TupleType, from_source, to_jax
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, Constant
-from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import post_order
-from relaxjax.lowering import to_jax
 from relaxjax.ops.lax import UnsupportedPrimitiveError
-from relaxjax.script import from_source
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
 W = np.random.default_rng(1).normal(size=(3, 5)).astype("float32")

@@ -8,9 +8,8 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from parsing import parse_module
 
-from relaxjax import from_jax
+from relaxjax import from_jax, to_jax
 from relaxjax.ir.structural import structural_equal
-from relaxjax.lowering import to_jax
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 from relaxjax.ops.lax.shardings import read_sharding, written_sharding
 

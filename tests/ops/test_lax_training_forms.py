@@ -11,8 +11,7 @@ from jax import lax
 from parsing import parse_module
 
 import relaxjax
-from relaxjax.frontends import from_jax
-from relaxjax.lowering import to_jax
+from relaxjax import from_jax, to_jax
 from relaxjax.ops.platform import lowering_for
 from relaxjax.passes import Gradient
 from relaxjax.testing import check_gradients

@@ -19,10 +19,9 @@ from operator_samples import Array, Dims
 from parsing import parse_functions
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
-from relaxjax.ir.expr import Call
+from relaxjax import Call, to_jax
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.walk import post_order
-from relaxjax.lowering import to_jax
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

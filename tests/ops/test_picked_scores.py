@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.module import IRModule
-from relaxjax.lowering import to_jax
+from relaxjax import IRModule, to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
     CanonicalizeBindings,

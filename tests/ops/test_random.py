@@ -12,11 +12,10 @@ import pytest
 from applying import applied, inferred, tensor
 from parsing import parse_functions
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import ShapeExpr, ShapeType, SymbolicVar, TensorType, Var
-from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError, random
 from relaxjax.passes import Gradient, LegalizeOps
-from relaxjax.script import from_source
 
 # Numbers by operators, and by JAX from a key.
 SAME: dict[str, tuple[Callable[[], Any], Callable[[jax.Array], Any]]] = {

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relaxjax import TensorType, op
 from relaxjax.ir.op import OPS
-from relaxjax.ir.types import TensorType
-from relaxjax.ops import op
 
 _ALL = "the adjoint of the result, the result and `data`, and by name `axis`"
 

@@ -17,12 +17,9 @@ from operator_sample_table import SAMPLES
 from operator_samples import Sample
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax import BlockBuilder, IRModule, TensorType, TupleType, to_jax
 from relaxjax.ir.expr import Expr, TupleGetItem, Var, const
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS, ZERO_GRADIENT, get_op
-from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 from relaxjax.testing.equations import run
 

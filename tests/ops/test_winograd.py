@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from jax import lax
 
-from relaxjax.ir import Call, IRModule, TensorType, Var
+from relaxjax import Call, IRModule, TensorType, Var, to_jax
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.op import get_op
 from relaxjax.ir.walk import post_order
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
 
 LAST = {"data_layout": "NHWC", "kernel_layout": "HWIO"}

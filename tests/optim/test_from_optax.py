@@ -10,18 +10,12 @@ import optax
 import pytest
 from small_models import batch, classifier, trained_by_optax
 
-from relaxjax import optim
+from relaxjax import Function, IRModule, TensorType, Var, from_source, optim, to_jax
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
-from relaxjax.lowering import to_jax
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 from relaxjax.optim import OptaxOptimizer, from_optax
-from relaxjax.script import from_source
 
 x = Var("x", TensorType((3, 4), "float32"))
 y = Var("y", TensorType((3,), "float32"))

@@ -7,10 +7,9 @@ import chex
 import numpy as np
 import pytest
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, TensorType, Var, assert_structural_equal
-from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD, Adam, MomentumSGD, Optimizer
-from relaxjax.script import from_source
 
 x = Var("x", TensorType((3, 3), "float32"))
 y = Var("y", TensorType((3,), "float32"))

@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 from pass_samples import OTHER_RESULTS, SAMPLES, TOLERANCES, Case, needs_options, preserving, sample
 
 import relaxjax.passes
+from relaxjax import from_source, to_jax
 from relaxjax.ir import assert_structural_equal, check_well_formed, structural_hash
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 from relaxjax.passes.infrastructure.base import FACTORIES
-from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
 PROGRAMS = how_many(3, 300)

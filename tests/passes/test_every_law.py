@@ -14,10 +14,9 @@ import raising_cases
 from parsing import parse_functions
 
 import relaxjax.passes
-from relaxjax.ir import Function, IRModule, TensorType
+from relaxjax import Function, IRModule, TensorType, to_jax
 from relaxjax.ir.laws import Law, Laws
 from relaxjax.ir.rewriting import fixed_point
-from relaxjax.lowering import to_jax
 
 MATRICES = ", ".join(f'{name}: R.Tensor((2, 2), "float32")' for name in "abcd")
 STACK = 'x: R.Tensor((2, 1, 3), "float32"), w: R.Tensor((4, 3, 5), "float32")'

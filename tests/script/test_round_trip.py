@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from script_programs import round_trip
 
+from relaxjax import IRModule, from_source
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import (
@@ -27,9 +28,7 @@ from relaxjax.ir.expr import (
     np_dtype,
 )
 from relaxjax.ir.function import BindingBlock, Function, SeqExpr, VarBinding
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
-from relaxjax.script import from_source
 
 DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

@@ -2,13 +2,11 @@
 
 from script_programs import MATRIX, function, module, values
 
+from relaxjax import Function, TensorType, TupleType, from_source
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, ExternFunc, GlobalVar
-from relaxjax.ir.function import Function
 from relaxjax.ir.global_info import DummyGlobalInfo, VDevice
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.script import from_source
 
 
 def test_a_module() -> None:

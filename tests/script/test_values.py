@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from script_programs import MATRIX, function, names, round_trip, values
 
+from relaxjax import Function, ShapeType, TensorType, TupleType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import (
     Call,
@@ -20,8 +21,6 @@ from relaxjax.ir.expr import (
     Tuple,
     const,
 )
-from relaxjax.ir.function import Function
-from relaxjax.ir.types import ShapeType, TensorType, TupleType
 from relaxjax.script import from_source, lax, relax
 
 

@@ -5,10 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, assert_structural_equal, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 
 
 def array(*shape: int, seed: int = 0) -> jax.Array:

@@ -7,9 +7,8 @@ import numpy as np
 from scipy.optimize import Bounds, milp
 from scipy.sparse import csr_array
 
-from relaxjax.ir.expr import Constant, DataflowVar, Tuple, Var
+from relaxjax import Constant, DataflowVar, TensorType, Tuple, Var
 from relaxjax.ir.function import DataflowBlock, Function, SeqExpr, VarBinding
-from relaxjax.ir.types import TensorType
 from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.step import Step
 

@@ -9,15 +9,12 @@ import jax
 from growing_programs import jax_args
 from pass_samples import Case, sample
 
-from relaxjax.autodiff import value_and_grad
-from relaxjax.frontends import from_jax
+from relaxjax import IRModule, build, from_jax, from_source, to_jax, to_python, value_and_grad
 from relaxjax.ir.check import check_well_formed
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.renew import renew
 from relaxjax.ir.serialize import load_json, save_json
 from relaxjax.ir.structural import assert_structural_equal, structural_hash
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import build, to_jax, to_python
 from relaxjax.ops.cost import function_cost
 from relaxjax.ops.platform import PLATFORM
 from relaxjax.passes import (
@@ -35,7 +32,6 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
 )
-from relaxjax.script import from_source
 
 # Makes ready what is to be counted or timed.
 Doing = Callable[[IRModule], Callable[[], Any]]

@@ -3,8 +3,7 @@
 from textwrap import dedent, indent
 from typing import Any
 
-from relaxjax.ir import Function, IRModule
-from relaxjax.script import from_source
+from relaxjax import Function, IRModule, from_source
 
 
 def parse_module(text: str) -> IRModule:

@@ -7,11 +7,10 @@ import jax
 import numpy as np
 import optax
 
+from relaxjax import SetupTrainer, VirtualMachine, build
 from relaxjax.ir import IRModule, SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.passes import SetupTrainer
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R
 from relaxjax.training import EpochReport, Trainer

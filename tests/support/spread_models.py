@@ -11,12 +11,9 @@ import numpy as np
 import optax
 from parsing import parse_backbone
 
-from relaxjax.ir import IRModule, TensorType
+from relaxjax import IRModule, SetupTrainer, TensorType, Trainer, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam, from_optax
-from relaxjax.passes import SetupTrainer
-from relaxjax.training import Trainer
 
 SAMPLES, CLASSES = 16, 8
 

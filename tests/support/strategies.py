@@ -9,6 +9,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
+from relaxjax import FuncType, If, IRModule, SeqExpr, TensorType
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim, SymbolicVar, dim_max, dim_min
@@ -22,10 +23,7 @@ from relaxjax.ir.expr import (
     TupleGetItem,
     Var,
 )
-from relaxjax.ir.function import If, SeqExpr
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import FuncType, TensorType
 
 # Dimensions
 

@@ -10,12 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relaxjax import IRModule, SetupTrainer, VirtualMachine, build
+from relaxjax import ImportedModel, IRModule, SetupTrainer, VirtualMachine, build, from_torch
 from relaxjax.ir.types import is_float
 from relaxjax.losses import from_jax
 from relaxjax.optim import SGD
 from relaxjax.passes import DecomposeOpsForTraining
-from relaxjax.torch import ImportedModel, from_torch
 
 # What a gradient may be off by: a share of its own norm, or of a thousandth of all norms.
 TOLERANCES = {"float32": 1e-4, "float64": 1e-9}

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from relaxjax.ir.module import IRModule
-from relaxjax.lowering import build, to_python
+from relaxjax import IRModule, build, to_python
 from relaxjax.ops.lax.inlining import scan_counts
 
 # Put before a program, so that nothing in it can lean on the package after all.

@@ -6,8 +6,7 @@ import jax
 import pytest
 from jax.sharding import Mesh
 
-from relaxjax.ir.module import IRModule
-from relaxjax.script import from_source
+from relaxjax import IRModule, from_source
 from relaxjax.trainable.gathering import gathering
 from relaxjax.trainable.sharding import Split
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from parsing import parse_module
 
-from relaxjax.ir import IRModule, Var
-from relaxjax.lowering import VirtualMachine, build
+from relaxjax import IRModule, Var, VirtualMachine, build
 from relaxjax.script import load_archive
 from relaxjax.trainable.facts import ClassIds, Facts, RowIds
 from relaxjax.trainable.names import ADJOINT, OPTIMIZER

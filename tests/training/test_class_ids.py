@@ -9,11 +9,9 @@ import pytest
 from parsing import parse_backbone
 from small_models import BATCH, CLASSES, Classifier, batch, classifier, trainable
 
-from relaxjax.ir import TensorType
+from relaxjax import TensorType, Trainer, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.training import Trainer
 
 X, LABELS = batch(0)
 

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from parsing import parse_module
 
-from relaxjax.ir.types import TensorType
+from relaxjax import SetupTrainer, TensorType, VirtualMachine, build
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.passes import SetupTrainer
 from relaxjax.training import Lines, Trainer
 
 RECURRENT = """

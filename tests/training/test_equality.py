@@ -15,12 +15,9 @@ import pytest
 from jax import lax
 from parsing import parse_backbone
 
-from relaxjax.ir.types import TensorType
+from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, Adam, MomentumSGD, from_optax
-from relaxjax.passes import SetupTrainer
-from relaxjax.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -10,7 +10,7 @@ import pytest
 from parsing import parse_backbone
 from small_models import CLASSES, Classifier, batch, classifier, trainable
 
-from relaxjax.ir import IRModule, TensorType
+from relaxjax import IRModule, TensorType, from_source
 from relaxjax.losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -22,7 +22,6 @@ from relaxjax.losses import (
 )
 from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.script import from_source
 from relaxjax.trainable.facts import Facts
 from relaxjax.training import Lines, Trainer, evaluate, evaluate_with_loss
 from relaxjax.training.targets import LossWeights

@@ -10,11 +10,9 @@ import numpy as np
 import optax
 import pytest
 
-from relaxjax import Trainer, VirtualMachine, build, from_jax
-from relaxjax.ir.types import TensorType
+from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build, from_jax
 from relaxjax.losses import from_jax as jax_loss
 from relaxjax.optim import from_optax
-from relaxjax.passes import SetupTrainer
 
 X = np.sin(np.arange(24, dtype="float32")).reshape(4, 6)
 Y = np.cos(np.arange(12, dtype="float32")).reshape(4, 3)

@@ -9,11 +9,9 @@ import pytest
 from parsing import parse_backbone
 from small_models import BATCH, CLASSES, Told, batch, classifier, counting
 
-from relaxjax.ir import TensorType, Var
+from relaxjax import SetupTrainer, TensorType, Var, VirtualMachine, build
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.passes import SetupTrainer
 from relaxjax.trainable.facts import Facts
 from relaxjax.training import EarlyStopping, Trainer, accuracy, evaluate_with_loss, fit, loop
 from relaxjax.training.targets import LossWeights

@@ -18,10 +18,9 @@ from parsing import parse_backbone
 from several_devices import printed_lines
 
 import relaxjax
-from relaxjax import SetupTrainer, Trainer, VirtualMachine, build
+from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build
 from relaxjax.datasets import batches as drawn
 from relaxjax.datasets import digits
-from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import Adam, AdamW, Lazy, Lion, MomentumSGD, Narrow, from_optax
 from relaxjax.optim.narrow import StateDtype

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from small_models import batch, classifier
 
-from relaxjax.ir.types import TensorType
+from relaxjax import SetupTrainer, TensorType, VirtualMachine, build, from_source
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, Adam
-from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import Callback, Lines, NumericsError, Trainer
 
 QUIET = Lines(lambda line: None)

@@ -6,12 +6,10 @@ import chex
 import numpy as np
 from small_models import BATCH, CLASSES, FEATURES, Classifier
 
-from relaxjax.ir.types import TensorType
+from relaxjax import TensorType, Trainer, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam
 from relaxjax.passes import EliminateCommonSubexpr, Rematerialize, SetupTrainer
-from relaxjax.training import Trainer
 
 ADJOINT = "backbone_loss_adjoint"
 

@@ -9,12 +9,10 @@ import optax
 import pytest
 from small_models import Counting, batch, classifier, trainable
 
+from relaxjax import SetupTrainer, VirtualMachine, build, from_source
 from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, Loss, MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, Adam, from_optax
-from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 from relaxjax.training import CheckpointError, Checkpoints, Lines, Trainer
 
 QUIET = Lines(lambda line: None)

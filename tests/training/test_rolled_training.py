@@ -11,13 +11,12 @@ import pytest
 from exported_model import assert_runs_alone
 from parsing import parse_backbone
 
+from relaxjax import Executable, SetupTrainer, VirtualMachine, build
 from relaxjax.ir import Call, IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.op import get_op
 from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import Executable, VirtualMachine, build
 from relaxjax.optim import SGD, Adam, from_optax
-from relaxjax.passes import SetupTrainer
 from relaxjax.training import Trainer, load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

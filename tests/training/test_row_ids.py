@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 from parsing import parse_backbone
 
-from relaxjax.ir import IRModule, TensorType
+from relaxjax import IRModule, SetupTrainer, TensorType, Trainer, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.passes import SetupTrainer
-from relaxjax.training import Trainer
 
 IDS = np.arange(8, dtype="int32").reshape(4, 2)
 LABELS = np.array([0, 1, 2, 0], "int32")

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, FEATURES, Classifier, batch, classifier
 
-from relaxjax.ir.types import TensorType
+from relaxjax import SetupTrainer, TensorType, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.passes import SetupTrainer
 from relaxjax.training import Checkpoints, DivergedError, Lines, NumericsError, Trainer
 from relaxjax.training.soundness import check_params
 

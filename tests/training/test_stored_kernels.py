@@ -9,11 +9,9 @@ import pytest
 from exported_model import assert_runs_alone
 from parsing import parse_backbone
 
-from relaxjax.ir.types import TensorType
+from relaxjax import Executable, SetupTrainer, TensorType, VirtualMachine, build
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import Executable, VirtualMachine, build
 from relaxjax.optim import Adam
-from relaxjax.passes import SetupTrainer
 from relaxjax.training import Trainer, load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -8,12 +8,10 @@ import pytest
 from parsing import parse_backbone
 from small_models import classifier, counting, trainable
 
-from relaxjax.ir.types import TensorType
+from relaxjax import SetupTrainer, TensorType, VirtualMachine, build
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.cost import function_cost
 from relaxjax.optim import SGD, Adam
-from relaxjax.passes import SetupTrainer
 from relaxjax.training import LayerSummary, Trainer
 
 MATRIX, VECTOR = 'R.Tensor((8, 8), "float32")', 'R.Tensor((8,), "float32")'

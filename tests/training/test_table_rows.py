@@ -13,8 +13,7 @@ import optax
 import pytest
 from parsing import parse_backbone
 
-from relaxjax import Trainer, VirtualMachine, build
-from relaxjax.ir.types import TensorType
+from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build
 from relaxjax.losses import MSELoss
 from relaxjax.optim import (
     LAMB,
@@ -27,7 +26,6 @@ from relaxjax.optim import (
     ScheduleFreeAdamW,
     from_optax,
 )
-from relaxjax.passes import SetupTrainer
 from relaxjax.trainable.names import OPTIMIZER
 from relaxjax.training import load_trainer
 

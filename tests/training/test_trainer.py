@@ -13,12 +13,10 @@ import pytest
 from parsing import parse_backbone
 from small_models import CLASSES, batch, classifier, counting, trainable
 
-from relaxjax.ir import TensorType
+from relaxjax import TensorType, Trainer, VirtualMachine, build
 from relaxjax.ir.expr import np_dtype
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, MomentumSGD
-from relaxjax.training import Trainer
 
 SHAPES = {"w0": (5, 7), "b0": (7,), "w1": (7, 3), "b1": (3,)}
 

@@ -12,12 +12,11 @@ from exported_model import model_of
 from parsing import parse_backbone
 from small_models import batch, classifier
 
+from relaxjax import SetupTrainer, Trainer
 from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD, Adam
-from relaxjax.passes import SetupTrainer
-from relaxjax.training import Trainer
 
 # In a fresh process, where importing relaxjax is an error.
 RUN = """

@@ -9,15 +9,11 @@ import numpy as np
 import optax
 import pytest
 
-from relaxjax import Trainer
+from relaxjax import IRModule, MemoryReport, Trainer, VirtualMachine, build, from_source
 from relaxjax.cli import main
-from relaxjax.ir.module import IRModule
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam
 from relaxjax.passes import MemoryPlanError, SetupTrainer
-from relaxjax.passes.memory.report import MemoryReport
-from relaxjax.script import from_source
 from relaxjax.training import load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

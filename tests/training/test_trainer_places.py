@@ -12,11 +12,10 @@ import pytest
 from parsing import parse_backbone
 from several_devices import printed_lines
 
-from relaxjax.ir import IRModule, TensorType
+from relaxjax import IRModule, SetupTrainer, TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import LoweringError, VirtualMachine, build
 from relaxjax.optim import Adam
-from relaxjax.passes import SetupTrainer
 from relaxjax.training import Trainer, load_trainer
 
 PROGRAM = """

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from small_models import CLASSES, Classifier, batch, classifier, counting
 
-from relaxjax.ir import IRModule, TensorType
+from relaxjax import IRModule, TensorType, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import FuseTrainStep, SetupTrainer
 from relaxjax.training import Lines, Trainer

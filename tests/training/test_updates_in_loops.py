@@ -13,12 +13,10 @@ from jax import lax
 from parsing import parse_backbone
 
 import relaxjax
-from relaxjax.ir import IRModule, TensorType
+from relaxjax import IRModule, SetupTrainer, TensorType, VirtualMachine, build
 from relaxjax.ir.walk import global_vars
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam, from_optax
-from relaxjax.passes import SetupTrainer
 from relaxjax.passes.training.fuse_train_step import with_calls
 from relaxjax.training import Lines, NumericsError, Trainer, load_trainer
 

@@ -8,17 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from parsing import parse_flow, parse_functions
 
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax import BlockBuilder, IRModule, TensorType, TupleType, Var, from_source, to_jax
 from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.lowering import to_jax
 from relaxjax.ops.checkpointing import emit_checkpoint_sequential
 from relaxjax.passes import Gradient, SimplifyGradient
-from relaxjax.script import from_source
 
 
 def parse(body: str) -> IRModule:

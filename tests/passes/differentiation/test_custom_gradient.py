@@ -8,18 +8,14 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax import BlockBuilder, IRModule, TensorType, from_source, to_jax
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Expr, ExternFunc, Var
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, get_op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
-from relaxjax.lowering import to_jax
 from relaxjax.ops.jax_functions import call_jax
 from relaxjax.passes import CustomGradient, DeadCodeElimination, Gradient, GradientError, Jvp
-from relaxjax.script import from_source
 from relaxjax.testing import GradientCheckError, check_gradients
 
 MODULE = parse_functions("""

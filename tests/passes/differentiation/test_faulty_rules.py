@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_main
 
+from relaxjax import TensorType, op, to_jax
 from relaxjax.ir.op import OPS, get_op
-from relaxjax.ir.types import TensorType
-from relaxjax.lowering import to_jax
-from relaxjax.ops import op
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.passes import Gradient, GradientError
 

@@ -7,10 +7,9 @@ import pytest
 from adjoint_checks import array, check_adjoint
 from parsing import parse_functions, parse_main
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import assert_structural_equal, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, GradientError, Jvp, LambdaLift
-from relaxjax.script import from_source
 
 CALLS = parse_functions("""
     @R.function(private=True)

@@ -19,11 +19,10 @@ from differentiable_programs import Program, programs
 from full import how_many
 from hypothesis import HealthCheck, given, settings
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import Call, Expr, IRModule, Op, assert_structural_equal, well_formed
 from relaxjax.ir.expand import expand_calls
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
-from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
 PROGRAMS = how_many(20, 3000)

@@ -7,11 +7,9 @@ import pytest
 from adjoint_checks import check_adjoint, signed_array
 from parsing import parse_functions
 
-from relaxjax.frontends import from_jax
+from relaxjax import from_jax, from_source, to_jax
 from relaxjax.ir import assert_structural_equal, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, GradientError, Jvp, LambdaLift
-from relaxjax.script import from_source
 
 V = 'R.Tensor((3,), "float32")'
 

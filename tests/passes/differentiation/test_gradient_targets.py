@@ -7,10 +7,9 @@ import pytest
 from adjoint_checks import array
 from parsing import parse_flow, parse_functions, parse_main
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import assert_structural_equal, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
-from relaxjax.script import from_source
 
 VECTOR = parse_flow(
     "y = R.exp(x)\nz = R.matmul(w, y)\ns = R.sum(y)\nreturn (z, s, y)", x=(3,), w=(2, 3)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from parsing import parse_flow, parse_functions
 
+from relaxjax import op, to_jax
 from relaxjax.ir import IRModule, TensorType, well_formed
 from relaxjax.ir.op import OPS
-from relaxjax.lowering import to_jax
-from relaxjax.ops import op
 from relaxjax.passes import Gradient, GradientError
 from relaxjax.testing.equations import run
 

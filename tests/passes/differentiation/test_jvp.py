@@ -10,12 +10,10 @@ import pytest
 from adjoint_checks import array, float_places
 from parsing import parse_flow, parse_functions, parse_main
 
+from relaxjax import from_source, op, to_jax
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal, well_formed
 from relaxjax.ir.op import OPS
-from relaxjax.lowering import to_jax
-from relaxjax.ops import op
 from relaxjax.passes import Gradient, GradientError, HessianVectorProduct, Jvp
-from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
 

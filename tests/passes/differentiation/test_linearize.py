@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 import relaxjax
-from relaxjax.frontends import from_jax
-from relaxjax.ir.module import IRModule
+from relaxjax import IRModule, from_jax, from_source
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 
 X = np.linspace(-2, 2, 6).astype("float32")
 

@@ -10,11 +10,10 @@ import pytest
 from adjoint_checks import signed_array
 from parsing import parse_functions
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, assert_structural_equal, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.passes import Gradient, Jvp, SimplifyGradient
-from relaxjax.script import from_source
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

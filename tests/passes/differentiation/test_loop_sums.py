@@ -10,10 +10,9 @@ import pytest
 from parsing import parse_module
 
 import relaxjax
+from relaxjax import from_source, to_jax
 from relaxjax.ir import Function, IRModule, assert_structural_equal, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 
 WIDTH, STEPS = 64, 3
 

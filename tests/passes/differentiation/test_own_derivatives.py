@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
-from relaxjax.frontends import from_jax
+from relaxjax import from_jax, to_jax
 from relaxjax.ir import IRModule, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.ops.declare import OpError
 from relaxjax.passes import (
     ExpandTupleArguments,

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import relaxjax
-from relaxjax.frontends import from_jax
+from relaxjax import from_jax, from_source
 from relaxjax.ir.check import well_formed
 from relaxjax.passes import CustomGradient, Gradient
-from relaxjax.script import from_source
 
 X = np.linspace(0.1, 1.0, 6, dtype="float32").reshape(2, 3)
 KEYS = jax.random.split(jax.random.key(0), 2)

@@ -10,9 +10,8 @@ import pytest
 from jax import lax
 
 import relaxjax
-from relaxjax.frontends import from_jax
+from relaxjax import from_jax, to_jax
 from relaxjax.ir import SymbolicVar, TensorType
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
 
 X = np.cos(np.arange(18.0, dtype="float32")).reshape(2, 3, 3)

@@ -13,10 +13,9 @@ from jax import lax
 from parsing import parse_functions
 
 import relaxjax
-from relaxjax.frontends import from_jax
+from relaxjax import from_jax, to_jax
 from relaxjax.ir import Call, TupleType, Type, well_formed
 from relaxjax.ir.op import get_op
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 
 LAYERS, BATCH, STEPS, SIZE, HEADS = 4, 2, 32, 16, 4

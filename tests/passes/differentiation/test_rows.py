@@ -11,13 +11,11 @@ import pytest
 from full import how_many
 from parsing import parse_main, parse_module
 
-from relaxjax import from_jax
+from relaxjax import from_jax, from_source, to_jax
 from relaxjax.ir import IRModule, TensorType, Var, assert_structural_equal, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.emit import call
 from relaxjax.passes import Gradient
-from relaxjax.script import from_source
 
 ROWS, WIDTH, IDS = 9, 2, 5
 PROGRAMS = how_many(6)

@@ -11,8 +11,7 @@ import pytest
 from jax import lax
 
 import relaxjax
-from relaxjax.frontends import from_jax
-from relaxjax.lowering import to_jax
+from relaxjax import from_jax, to_jax
 from relaxjax.passes import Gradient, GradientError, Jvp
 
 Loss: TypeAlias = Callable[[Any], Any]

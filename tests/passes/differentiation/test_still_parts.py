@@ -10,10 +10,7 @@ import pytest
 from jax import lax
 from parsing import parse_functions
 
-from relaxjax import value_and_grad
-from relaxjax.frontends import from_jax
-from relaxjax.ir import Call, Function, IRModule, TupleType
-from relaxjax.lowering import to_jax
+from relaxjax import Call, Function, IRModule, TupleType, from_jax, to_jax, value_and_grad
 from relaxjax.passes import Gradient, Jvp
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]

@@ -17,20 +17,17 @@ import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import relaxjax
+from relaxjax import Trainer, VirtualMachine, build, from_source, op
 from relaxjax.autodiff import backward
 from relaxjax.ir import Constant, IRModule, TensorType, Var, save_json
 from relaxjax.ir.op import OPS
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.cache_folder import VARIABLE
-from relaxjax.ops import op
 from relaxjax.optim import SGD, Adam, from_optax
 from relaxjax.passes import PassContext, SetupTrainer, pass_instrument
 from relaxjax.passes.infrastructure import kept_files, kept_results
 from relaxjax.passes.training import setup_trainer
-from relaxjax.script import from_source
 from relaxjax.trainable.names import OPTIM_STATE
-from relaxjax.training import Trainer
 
 MODEL = """
 @I.ir_module

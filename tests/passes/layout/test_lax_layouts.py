@@ -9,8 +9,7 @@ import pytest
 from jax import lax
 from same_results import assert_same_results, calls_of
 
-from relaxjax.frontends import from_jax
-from relaxjax.ir.types import TensorType
+from relaxjax import TensorType, from_jax
 from relaxjax.passes import ConvertLayout, RaiseOps
 
 NHWC = {"relax.nn.conv2d": ["NHWC", "OIHW"]}

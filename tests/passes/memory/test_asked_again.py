@@ -2,10 +2,9 @@
 
 from parsing import parse_functions
 
-from relaxjax.ir.module import IRModule
+from relaxjax import IRModule, memory
 from relaxjax.passes import Gradient, Rematerialize
 from relaxjax.passes.memory.asked_again import plans_remembered
-from relaxjax.passes.memory.report import memory
 
 LOSS = """
 @R.function

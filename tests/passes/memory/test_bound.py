@@ -9,13 +9,12 @@ import optax
 import pytest
 
 import relaxjax
-from relaxjax.ir.module import IRModule
+from relaxjax import IRModule, memory
 from relaxjax.passes.memory import rematerialize
 from relaxjax.passes.memory.bound import Bound, least_bytes
 from relaxjax.passes.memory.choice import Chooser
 from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.rematerialize import decided
-from relaxjax.passes.memory.report import memory
 from relaxjax.passes.memory.step import MemoryPlanError
 
 ADJOINT = "loss_adjoint"

@@ -10,15 +10,14 @@ import pytest
 from legal_adjoints import prepared
 from parsing import parse_functions
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, assert_structural_equal
-from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import Gradient, MemoryPlanError, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.loops import with_lean_loops
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
 ADJOINT = "main_adjoint"

@@ -2,11 +2,10 @@
 
 from parsing import parse_functions
 
-from relaxjax.ir.module import IRModule
+from relaxjax import IRModule, from_source
 from relaxjax.passes import CanonicalizeBindings, Gradient, SimplifyGradient
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.loop_pairs import loop_pairs
-from relaxjax.script import from_source
 
 ADJOINT = "main_adjoint"
 

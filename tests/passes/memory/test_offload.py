@@ -11,15 +11,14 @@ from legal_adjoints import adjoint_for, loop_of_layers
 from parsing import parse_backbone, parse_flow
 
 import relaxjax
+from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import PLATFORM, lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import MemoryPlanError, OffloadResiduals, Rematerialize, SetupTrainer
 from relaxjax.passes.memory.offload import peak_as_written
 from relaxjax.passes.training.plan_step_memory import memory_of_step
-from relaxjax.script import from_source
 
 ADJOINT = "main_adjoint"
 ROW = 4 * 512 * 64

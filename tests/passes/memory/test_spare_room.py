@@ -6,8 +6,7 @@ import chex
 import numpy as np
 import pytest
 
-from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var
-from relaxjax.lowering import to_jax
+from relaxjax import BlockBuilder, IRModule, TensorType, Var, to_jax
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Rematerialize, Sequential
 from relaxjax.passes.memory.plan import Plan
 from relaxjax.passes.memory.planning import Planner

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from parsing import parse_backbone, parse_module
 
+from relaxjax import SetupTrainer, to_jax
 from relaxjax.ir import IRModule, TensorType, TupleType, assert_structural_equal
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.optim import Adam
-from relaxjax.passes import SetupTrainer
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.in_place import with_reads_first

@@ -10,9 +10,8 @@ import pytest
 from parsing import parse_main
 
 import relaxjax
+from relaxjax import IRModule, to_jax
 from relaxjax.frontends import traced
-from relaxjax.ir.module import IRModule
-from relaxjax.lowering import to_jax
 from relaxjax.passes import (
     FoldConstant,
     FuseProductLoss,

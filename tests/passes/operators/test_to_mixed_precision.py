@@ -9,12 +9,11 @@ from rewriting import check_rewrite
 from same_results import assert_same_results, calls_of, drawn_arguments, results
 from small_models import Classifier
 
+from relaxjax import Trainer, VirtualMachine, build
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import Gradient, LegalizeOps, SetupTrainer, SimplifyGradient, ToMixedPrecision
-from relaxjax.training import Trainer
 
 IMAGE = 'x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")'
 MATRIX = (

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import pytest
 from adjoint_checks import signed_array
 
-from relaxjax.frontends import from_jax
+from relaxjax import from_jax, to_jax
 from relaxjax.ir import Function, IRModule, TensorType, TupleType, Type, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, JoinLoops, SimplifyGradient
 
 W = signed_array(3, 3)

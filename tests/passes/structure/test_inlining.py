@@ -5,10 +5,9 @@ import pytest
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import Function, assert_structural_equal
-from relaxjax.lowering import to_jax
 from relaxjax.passes import CanonicalizeBindings, Gradient, Inline, InlinePrivateFunctions, Pass
-from relaxjax.script import from_source
 
 HELPER = """
 @R.function(private=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from relaxjax import BlockBuilder, FuncType, IRModule, ObjectType, TensorType, TupleType
 from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
@@ -16,10 +16,8 @@ from relaxjax.ir.function import (
     SeqExpr,
     VarBinding,
 )
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import FuncType, ObjectType, TensorType, TupleType
 from relaxjax.ops.binary import add, multiply
 from relaxjax.passes.structure.normalize import Normalize
 

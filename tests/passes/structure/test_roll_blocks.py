@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
+from relaxjax import Function, IRModule, TupleType, from_source, to_jax
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Call, ExternFunc
-from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import post_order
-from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, RollBlocks
-from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
 VECTOR = 'R.Tensor((4,), "float32")'

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import assert_structural_equal, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.passes import (
     DeadCodeElimination,
     PartialEvaluate,
@@ -19,7 +19,6 @@ from relaxjax.passes import (
     to_cps,
     un_cps,
 )
-from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
 T3 = 'R.Tensor((3,), "float32")'

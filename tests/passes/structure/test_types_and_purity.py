@@ -6,13 +6,11 @@ import pytest
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
+from relaxjax import Call, IRModule, TensorType, Var
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.passes import (
     InferType,
     Pass,

@@ -3,13 +3,11 @@
 import pytest
 from parsing import parse_flow, parse_functions, parse_main
 
-from relaxjax.ir.expr import DataflowVar, GlobalVar
+from relaxjax import DataflowVar, GlobalVar, IRModule, from_source
 from relaxjax.ir.function import BindingBlock, Function
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.walk import bound_vars
 from relaxjax.passes.training.append_loss import AppendLoss
-from relaxjax.script import from_source
 
 
 def function(text: str) -> Function:

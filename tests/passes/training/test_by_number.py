@@ -9,10 +9,8 @@ import numpy as np
 import optax
 import pytest
 
-from relaxjax import Trainer
-from relaxjax.ir import Function, IRModule, TensorType, Var
+from relaxjax import Function, IRModule, TensorType, Trainer, Var, to_jax
 from relaxjax.ir.node import replace
-from relaxjax.lowering import to_jax
 from relaxjax.optim import Adam, from_optax
 from relaxjax.passes.training.by_number import update_by_number
 from relaxjax.trainable.storage import Storage

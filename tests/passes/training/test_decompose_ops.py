@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from parsing import parse_flow, parse_functions, parse_module
 
+from relaxjax import op, to_jax
 from relaxjax.ir import Expr, TensorType, assert_structural_equal
 from relaxjax.ir.op import OPS
-from relaxjax.lowering import to_jax
-from relaxjax.ops import op
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.training.decompose_ops import (
     DecomposeOps,

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
+from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, well_formed
-from relaxjax.lowering import to_jax
 from relaxjax.passes import (
     CanonicalizeBindings,
     DecomposeOpsForTraining,
     Gradient,
     MutateOpsForTraining,
 )
-from relaxjax.script import from_source
 
 
 def module(body: str, xs: str = "(4, 16)") -> IRModule:

@@ -9,13 +9,12 @@ import optax
 import pytest
 from parsing import parse_functions
 
+from relaxjax import SetupTrainer, to_jax
 from relaxjax.ir import Call, IRModule, TensorType, TupleType, assert_structural_equal
 from relaxjax.ir.op import get_op
 from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD, from_optax
-from relaxjax.passes import SetupTrainer
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 IMAGE, KERNEL, MOVED, MEANS = (2, 16, 6, 6), (16, 16, 3, 3), (3, 3, 16, 16), (2, 16)

@@ -11,12 +11,10 @@ import optax
 import pytest
 from small_models import BATCH, CLASSES, Classifier, batch
 
+from relaxjax import SetupTrainer, from_source, to_jax
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import from_jax
-from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD
-from relaxjax.passes import SetupTrainer
-from relaxjax.script import from_source
 
 SCORES = TensorType((BATCH, CLASSES), "float32")
 BACKBONE: IRModule = Classifier  # type: ignore[assignment]  # the decorator makes it a module

@@ -7,13 +7,10 @@ import pytest
 from parsing import parse_backbone
 from small_models import BATCH, CLASSES, Classifier, batch
 
-from relaxjax.ir import IRModule, TensorType
+from relaxjax import IRModule, SetupTrainer, TensorType, Trainer, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss, MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam, AdamW, MomentumSGD
-from relaxjax.passes import SetupTrainer
 from relaxjax.passes.training.loss_scale import GROWS_AFTER
-from relaxjax.training import Trainer
 
 LOGITS = TensorType((BATCH, CLASSES), "float32")
 LABELS = TensorType((BATCH,), "int32")

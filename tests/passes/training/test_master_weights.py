@@ -9,13 +9,10 @@ import optax
 import pytest
 from parsing import parse_backbone
 
+from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build
 from relaxjax.ir.expr import np_dtype
-from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, AdamW
-from relaxjax.passes import SetupTrainer
-from relaxjax.training import Trainer
 
 VALUES = TensorType((4,), "float32")
 

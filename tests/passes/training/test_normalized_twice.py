@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from relaxjax import IRModule, from_source
-from relaxjax.ir.types import TensorType
+from relaxjax import IRModule, TensorType, from_source
 from relaxjax.losses import BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
 from relaxjax.optim import SGD
 from relaxjax.passes import AppendLoss, SetupTrainer

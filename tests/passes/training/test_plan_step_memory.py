@@ -6,17 +6,15 @@ import chex
 import numpy as np
 import pytest
 
+from relaxjax import Trainer, VirtualMachine, build, from_source
 from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import MemoryPlanError, SetupTrainer
 from relaxjax.passes.memory.estimate import is_worth_a_plan
-from relaxjax.script import from_source
 from relaxjax.script import relax as R
-from relaxjax.training import Trainer
 
 LAYERS, ROWS, WIDTH = 6, 256, 32
 

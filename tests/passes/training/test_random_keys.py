@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_module
 
+from relaxjax import Trainer, VirtualMachine, build, to_jax
 from relaxjax.ir import TensorType, assert_structural_equal, well_formed
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.optim import SGD
 from relaxjax.passes import DecomposeOpsForTraining, LambdaLift, MutateOpsForTraining, SetupTrainer
-from relaxjax.training import Trainer
 
 TEXT = """
 @I.ir_module

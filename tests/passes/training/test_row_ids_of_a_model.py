@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from relaxjax.ir import IRModule, TensorType
+from relaxjax import IRModule, SetupTrainer, TensorType, from_source
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
-from relaxjax.passes import SetupTrainer
 from relaxjax.passes.training.find_ids import row_ids
-from relaxjax.script import from_source
 from relaxjax.trainable.facts import RowIds
 
 MODEL = """

@@ -10,21 +10,17 @@ import optax
 import pytest
 from parsing import parse_backbone, parse_functions, parse_module
 
+from relaxjax import IRModule, SetupTrainer, TensorType, from_source, to_jax
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.fault import WellFormedError
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss, from_jax
-from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD, Adam
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 from relaxjax.passes.simplification.simplify_gradient import SimplifyGradient
-from relaxjax.passes.training.setup_trainer import SetupTrainer
-from relaxjax.script import from_source
 
 
 def backbone(

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 from parsing import parse_function
 
+from relaxjax import Trainer, VirtualMachine, build
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import AppendLoss, SetupTrainer
-from relaxjax.training import Trainer
 
 TY = TensorType((3,), "float32")
 ATTRS = {"param_num": 1, "state_num": 1}
