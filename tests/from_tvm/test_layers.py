@@ -6,8 +6,9 @@ from typing import Any
 import chex
 import numpy as np
 import pytest
+from small_models import trainer_of
 
-from relaxjax import ObjectType, SetupTrainer, Trainer, Var, VirtualMachine, build
+from relaxjax import ObjectType, Var, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD
 from relaxjax.script import relax as R
@@ -65,8 +66,7 @@ def test_what_is_exported_trains() -> None:
     mod, params = Perceptron().export_tvm({"backbone": X})
     mod = mod.with_attrs({"param_num": len(params), "state_num": 0})
     outputs, labels = R.Tensor((2, 2), "float32"), R.Tensor((2,), "int64")
-    train_mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [outputs, labels])(mod)
-    trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
+    trainer = trainer_of(mod, CrossEntropyLoss(), SGD(0.1), outputs, labels)
     trainer.xavier_uniform_init_params(seed=0)
     x = np.array([[1, 2, 3], [3, 2, 1]], "float32")
     losses = [float(trainer.update(x, np.array([0, 1]))) for _ in range(20)]

@@ -29,12 +29,10 @@ from strategies import modules
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
 from relaxjax import IRModule, TensorType, Var
+from relaxjax.ir import Function, SeqExpr, Span, VarBinding, load_json, save_json
 from relaxjax.ir.check import check_well_formed, faults, well_formed
 from relaxjax.ir.fault import RULES, WellFormedError
-from relaxjax.ir.function import Function, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
-from relaxjax.ir.serialize import load_json, save_json
-from relaxjax.ir.span import Span
 
 
 def test_the_rules_are_numbered() -> None:

@@ -9,12 +9,10 @@ from typing import Any, cast
 import pytest
 
 from relaxjax import Call, TensorType, Var, from_source
-from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir import SymbolicVar, load_json, save_json, structural_equal, structural_hash
 from relaxjax.ir.index_map import index_map
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
-from relaxjax.ir.serialize import load_json, save_json
-from relaxjax.ir.structural import structural_equal, structural_hash
 
 
 @pytest.mark.parametrize(

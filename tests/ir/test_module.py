@@ -9,11 +9,8 @@ import pytest
 from parsing import parse_module
 
 from relaxjax import Function, IRModule, SeqExpr, TensorType
-from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.expr import ExternFunc, GlobalVar, Var
+from relaxjax.ir import Attrs, ExternFunc, GlobalVar, Span, Var, structural_equal
 from relaxjax.ir.node import replace
-from relaxjax.ir.span import Span
-from relaxjax.ir.structural import structural_equal
 
 TY = TensorType((2,), "float32")
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_models import BATCH, CLASSES, Classifier, batch, trainable
+from small_models import BATCH, CLASSES, Classifier, batch, trainer_of
 
-from relaxjax import Trainer, VirtualMachine, build, from_source, to_jax
+from relaxjax import from_source, to_jax
 from relaxjax.ir import Function, IRModule, SymbolicVar, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss, from_jax, from_relax
 from relaxjax.optim import SGD
@@ -71,8 +71,7 @@ def test_a_model_is_trained_by_either() -> None:
     y = np.ones((BATCH, CLASSES), "float32")
     losses = []
     for loss in (relax, jax, MSELoss()):
-        mod = trainable(Classifier, loss, SGD(0.1), SCORES, SCORES)
-        trainer = Trainer(mod, VirtualMachine(build(mod)))
+        trainer = trainer_of(Classifier, loss, SGD(0.1), SCORES, SCORES)
         trainer.xavier_uniform_init_params()
         losses.append([float(trainer.update(x, y)) for _ in range(5)])
     np.testing.assert_allclose(losses[0], losses[2], rtol=1e-6)

@@ -12,9 +12,8 @@ from jax import export, lax
 from jax_reading import abstract, read_function, read_module
 
 from relaxjax import IRModule, SeqExpr, TensorType, TupleType, to_jax
+from relaxjax.ir import Call, Expr, SymbolicVar, Tuple, Var, const
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, Expr, Tuple, Var, const
 from relaxjax.ir.op import OPS, Op, get_op
 from relaxjax.ops import OpError
 from relaxjax.ops.lax import lax_op

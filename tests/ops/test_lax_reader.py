@@ -15,9 +15,7 @@ from jax.experimental import checkify
 from jax_reading import abstract, read_function, read_module
 
 from relaxjax import Call, Constant, Function, TensorType, TupleType, from_source, to_jax
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.op import Op
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import Op, SymbolicVar, assert_structural_equal
 from relaxjax.ir.walk import post_order
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 

@@ -11,9 +11,7 @@ import pytest
 from small_models import batch, classifier, trained_by_optax
 
 from relaxjax import Function, IRModule, TensorType, Var, from_source, optim, to_jax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import SymbolicVar, assert_structural_equal, well_formed
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 from relaxjax.optim import OptaxOptimizer, from_optax
 

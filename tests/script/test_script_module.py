@@ -3,10 +3,8 @@
 from script_programs import MATRIX, function, module, values
 
 from relaxjax import Function, TensorType, TupleType, from_source
-from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.expr import Call, ExternFunc, GlobalVar
+from relaxjax.ir import Attrs, Call, ExternFunc, GlobalVar, assert_structural_equal
 from relaxjax.ir.global_info import DummyGlobalInfo, VDevice
-from relaxjax.ir.structural import assert_structural_equal
 
 
 def test_a_module() -> None:

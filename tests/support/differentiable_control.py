@@ -6,9 +6,8 @@ from guarded_operators import bounded, dims_of, tensor
 from hypothesis import strategies as st
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
-from relaxjax.ir import If, TensorType, TupleType
+from relaxjax.ir import Expr, If, TensorType, Tuple, TupleGetItem, TupleType, Var
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ops.emit import call, scalar
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
-from relaxjax.ir import TensorType, Type
+from relaxjax.ir import Expr, TensorType, Type
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, scalar, where
 
 Unary: TypeAlias = Callable[[Expr], Expr]

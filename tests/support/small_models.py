@@ -70,6 +70,14 @@ def trainable(mod: Any, loss: Any, optimizer: Any, *loss_args: TensorType) -> IR
     return result
 
 
+def trainer_of(
+    mod: Any, loss: Any, optimizer: Any, *loss_args: TensorType, **options: Any
+) -> Trainer:
+    """A trainer of a model, set up with options of `SetupTrainer`."""
+    made: Any = SetupTrainer(loss, optimizer, loss_args, **options)(mod)
+    return Trainer(made, VirtualMachine(build(made)))
+
+
 def classifier(optimizer: Any = None, **options: Any) -> Trainer:
     """A trainer of the classifier, by mean cross entropy against class ids, with drawn parameters.
 

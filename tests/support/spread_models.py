@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from parsing import parse_backbone
+from small_models import trainer_of
 
-from relaxjax import IRModule, SetupTrainer, TensorType, Trainer, VirtualMachine, build
+from relaxjax import IRModule, TensorType, Trainer
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import Adam, from_optax
 
@@ -202,8 +203,7 @@ def _of_model(model: IRModule, optimizer: Any, dtype: str) -> Callable[..., Trai
     types = [TensorType((SAMPLES, CLASSES), dtype), TensorType((SAMPLES,), "int32")]
 
     def trainer(**options: Any) -> Trainer:
-        mod = SetupTrainer(CrossEntropyLoss(), optimizer, types, **options)(model)
-        made = Trainer(mod, VirtualMachine(build(mod)))
+        made = trainer_of(model, CrossEntropyLoss(), optimizer, *types, **options)
         made.xavier_uniform_init_params(seed=0)
         made.seed(0)
         return made

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from parsing import parse_backbone
-from small_models import BATCH, CLASSES, Classifier, batch, classifier, trainable
+from small_models import BATCH, CLASSES, Classifier, batch, classifier, trainer_of
 
-from relaxjax import TensorType, Trainer, VirtualMachine, build
+from relaxjax import TensorType, Trainer
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD
 
@@ -63,8 +63,7 @@ def test_rows_of_a_number_for_each_class_are_no_ids(
 def test_batches_of_as_many_samples_as_there_are_classes_may_share_a_call() -> None:
     mod = parse_backbone("y = R.matmul(x, w)", param_num=1, x=(3, 3), w=(3, 3))
     types = TensorType((3, 3), "float32"), TensorType((3,), "int32")
-    mod = trainable(mod, CrossEntropyLoss(), SGD(0.1), *types)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(mod, CrossEntropyLoss(), SGD(0.1), *types)
     trainer.xavier_uniform_init_params()
     ids = np.eye(3, dtype="int32")
     assert trainer.update_many(np.ones((3, 3, 3), "float32"), ids).shape == (3,)
@@ -112,8 +111,7 @@ def test_each_of_several_batches_has_a_target_that_counts(trainer: Trainer) -> N
 )
 def test_only_a_mean_needs_a_target_that_counts(loss: Any, is_mean: bool) -> None:
     types = TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")
-    mod = trainable(Classifier, loss, SGD(0.1), *types)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(Classifier, loss, SGD(0.1), *types)
     if is_mean:
         with pytest.raises(ValueError, match="all of `targets` is 1, which counts for nothing"):
             trainer.update(X, np.full_like(LABELS, 1))

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from parsing import parse_module
+from small_models import trainer_of
 
-from relaxjax import SetupTrainer, TensorType, VirtualMachine, build
+from relaxjax import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
 from relaxjax.training import Lines, Trainer
@@ -59,8 +60,7 @@ OUT = TensorType((4, 3), "float32")
 
 def trained_by(text: str, **options: Any) -> Trainer:
     module = parse_module(text)
-    trainable = SetupTrainer(MSELoss(), SGD(0.5), [OUT, OUT], **options)(module)
-    return Trainer(trainable, VirtualMachine(build(trainable)))
+    return trainer_of(module, MSELoss(), SGD(0.5), OUT, OUT, **options)
 
 
 def by_hand(x: Any, w: Any, start: Any) -> Any:

@@ -14,8 +14,9 @@ import optax
 import pytest
 from jax import lax
 from parsing import parse_backbone
+from small_models import trainer_of
 
-from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build
+from relaxjax import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD, Adam, MomentumSGD, from_optax
 
@@ -129,8 +130,7 @@ def test_a_hundred_steps_are_those_of_a_loop_by_hand(ours: Any, theirs: Any) -> 
     shapes = {"x": (16, 1, 6, 6), **SHAPES, **states}
     model = parse_backbone(MODEL, param_num=5, state_num=2, **shapes)
     loss_args = [TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")]
-    mod = SetupTrainer(CrossEntropyLoss(), ours, loss_args)(model)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(model, CrossEntropyLoss(), ours, *loss_args)
     params, states = start()
     trainer.load_params(params)
     trainer.load_states({**states, "key": jax.random.key(7)})

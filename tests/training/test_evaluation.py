@@ -8,7 +8,7 @@ import chex
 import numpy as np
 import pytest
 from parsing import parse_backbone
-from small_models import CLASSES, Classifier, batch, classifier, trainable
+from small_models import CLASSES, Classifier, batch, classifier, trainer_of
 
 from relaxjax import IRModule, TensorType, from_source
 from relaxjax.losses import (
@@ -20,7 +20,7 @@ from relaxjax.losses import (
     NLLLoss,
     from_jax,
 )
-from relaxjax.lowering import ArgumentError, VirtualMachine, build
+from relaxjax.lowering import ArgumentError
 from relaxjax.optim import SGD
 from relaxjax.trainable.facts import Facts
 from relaxjax.training import Lines, Trainer, evaluate, evaluate_with_loss
@@ -47,8 +47,7 @@ def rows() -> Trainer:
     body = "out = R.reshape(R.multiply(x, w), R.shape([12]))"
     mod = parse_backbone(body, param_num=1, x=(4, 3), w=(3,))
     numbers = TensorType((12,), "float32")
-    mod = trainable(mod, MSELoss(), SGD(0.1), numbers, numbers)
-    return Trainer(mod, VirtualMachine(build(mod)))
+    return trainer_of(mod, MSELoss(), SGD(0.1), numbers, numbers)
 
 
 def squares(predictions: Any, targets: Any) -> Any:
@@ -69,8 +68,7 @@ def test_only_samples_are_filled_up_in_a_small_batch() -> None:
     shifted: Any = from_source(SHIFTED)
     mod: Any = IRModule({"backbone": shifted}, attrs={"param_num": 1, "state_num": 0})
     sizes = ((8, CLASSES), "float32"), ((8,), "int32"), ((CLASSES,), "float32")
-    mod = trainable(mod, CrossEntropyLoss(), SGD(0.1), *(TensorType(*size) for size in sizes))
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(mod, CrossEntropyLoss(), SGD(0.1), *(TensorType(*size) for size in sizes))
     trainer.xavier_uniform_init_params(0)
     x, labels = DATA[0]
     shift, weights = np.ones(5, "float32"), np.array([1, 2, 3], "float32")
@@ -102,8 +100,7 @@ def test_accuracy_is_measured_by_default_where_targets_are_classes(
     loss: Any, targets: TensorType, is_of_classes: bool
 ) -> None:
     """Targets of a regression and several labels for each sample look as one-hot ones do."""
-    mod = trainable(Classifier, loss, SGD(0.1), SCORES, targets)
-    assert Trainer(mod, VirtualMachine(build(mod))).scores_classes is is_of_classes
+    assert trainer_of(Classifier, loss, SGD(0.1), SCORES, targets).scores_classes is is_of_classes
 
 
 def test_accuracy_is_not_measured_where_there_is_nothing_to_compare() -> None:
@@ -127,15 +124,13 @@ def test_the_loss_of_what_is_ignored_does_not_count() -> None:
 def test_a_model_without_inputs_is_measured() -> None:
     mod = parse_backbone("out = R.multiply(w, w)", param_num=1, w=(3,))
     numbers = TensorType((3,), "float32")
-    mod = trainable(mod, MSELoss(), SGD(0.1), numbers, numbers)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(mod, MSELoss(), SGD(0.1), numbers, numbers)
     found = trainer.fit([([], np.ones(3))], 1, [([], np.ones(3))], QUIET, metrics=[squares])
     assert found[0].metrics == {"eval_loss": 1, "squares": 1}
 
 
 def weighed(loss: Any, *targets: TensorType) -> Trainer:
-    mod = trainable(Classifier, loss, SGD(0.1), SCORES, *targets)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(Classifier, loss, SGD(0.1), SCORES, *targets)
     trainer.xavier_uniform_init_params(0)
     return trainer
 
@@ -193,8 +188,7 @@ def backbone(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
 """)
     mod = IRModule({"backbone": mod}, attrs={"param_num": 1, "state_num": 0})
     numbers = TensorType((4, 3), "float32")
-    mod = trainable(mod, from_jax(squared, 2), SGD(0.1), numbers, numbers)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(mod, from_jax(squared, 2), SGD(0.1), numbers, numbers)
     x, small = np.full((4, 3), 2, "float32"), np.ones((2, 3), "float32")
     found = trainer.fit([(x, [])], 1, [{"x": x}, {"x": small}], QUIET, metrics=[squares])
     weight = 0.8 / 3
@@ -350,8 +344,7 @@ def test_a_loss_may_compare_a_model_with_fewer_targets() -> None:
     def apart(out: Any, target: Any) -> Any:
         return ((out.sum() - target.sum()) ** 2).reshape(())
 
-    mod = trainable(Classifier, from_jax(apart), SGD(0.1), SCORES, TensorType((2,), "float32"))
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(Classifier, from_jax(apart), SGD(0.1), SCORES, TensorType((2,), "float32"))
     found = evaluate_with_loss(trainer, [(DATA[0][0], np.full(2, 3, "float32"))], [])
     assert found == {"eval_loss": 36}
 

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from small_models import trainer_of
 
-from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build, from_jax
+from relaxjax import TensorType, from_jax
 from relaxjax.losses import from_jax as jax_loss
 from relaxjax.optim import from_optax
 
@@ -49,8 +50,7 @@ def test_weights_are_those_of_a_loop_by_hand(model: Callable[..., Any]) -> None:
     module = from_jax(model, X, *PARAMS, name="backbone")
     module = module.with_attr("param_num", 2).with_attr("state_num", 0)
     types = [TensorType(item.shape, str(item.dtype)) for item in (Y, Y, MASK)]
-    module = SetupTrainer(jax_loss(masked), from_optax(tx), types)(module)
-    trainer = Trainer(module, VirtualMachine(build(module)))
+    trainer = trainer_of(module, jax_loss(masked), from_optax(tx), *types)
     trainer.load_params(PARAMS)
 
     @jax.jit

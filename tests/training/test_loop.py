@@ -7,9 +7,9 @@ import jax
 import numpy as np
 import pytest
 from parsing import parse_backbone
-from small_models import BATCH, CLASSES, Told, batch, classifier, counting
+from small_models import BATCH, CLASSES, Told, batch, classifier, counting, trainer_of
 
-from relaxjax import SetupTrainer, TensorType, Var, VirtualMachine, build
+from relaxjax import TensorType, Var
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
 from relaxjax.trainable.facts import Facts
@@ -104,8 +104,7 @@ def test_steps_with_convolutions_do_not_share_calls() -> None:
     body = "out = R.nn.conv2d(x, w)"
     backbone = parse_backbone(body, param_num=1, x=(2, 3, 5, 5), w=(4, 3, 3, 3))
     scores = TensorType((2, 4, 3, 3), "float32")
-    mod = SetupTrainer(MSELoss(), SGD(0.1), [scores, scores])(backbone)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(backbone, MSELoss(), SGD(0.1), scores, scores)
     batch = np.zeros((2, 3, 5, 5), "float32"), np.zeros((2, 4, 3, 3), "float32")
     assert trainer.best_steps_per_call(batch) == 1
 

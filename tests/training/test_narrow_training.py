@@ -16,9 +16,10 @@ from exported_model import assert_runs_alone
 from full import FULL
 from parsing import parse_backbone
 from several_devices import printed_lines
+from small_models import trainer_of
 
 import relaxjax
-from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build
+from relaxjax import TensorType, Trainer, VirtualMachine, build
 from relaxjax.datasets import batches as drawn
 from relaxjax.datasets import digits
 from relaxjax.losses import CrossEntropyLoss
@@ -220,8 +221,7 @@ def fitted(optimizer: Any, epochs: int = 6) -> tuple[Trainer, float]:
     """A training on the digits, and its last loss on those that it has not seen."""
     data = digits()
     types = [TensorType((32, 64), "float32"), TensorType((32,), "int32")]
-    mod = SetupTrainer(CrossEntropyLoss(), optimizer, types)(BACKBONE)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(BACKBONE, CrossEntropyLoss(), optimizer, *types)
     trainer.xavier_uniform_init_params(seed=0)
     found = trainer.fit(
         lambda epoch: drawn(data.train_images, data.train_labels, 32, seed=0, epoch=epoch),

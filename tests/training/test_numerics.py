@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import batch, classifier
+from small_models import batch, classifier, trainer_of
 
-from relaxjax import SetupTrainer, TensorType, VirtualMachine, build, from_source
+from relaxjax import TensorType, from_source
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD, Adam
 from relaxjax.training import Callback, Lines, NumericsError, Trainer
@@ -33,8 +33,7 @@ BELOW = np.array([1, -1, 1], "float32")
 
 def trainer(**options: Any) -> Trainer:
     backbone: Any = from_source(SCRIPT, file="model.py")
-    mod = SetupTrainer(MSELoss(), SGD(0.01), [VALUES, VALUES], **options)(backbone)
-    made = Trainer(mod, VirtualMachine(build(mod)))
+    made = trainer_of(backbone, MSELoss(), SGD(0.01), VALUES, VALUES, **options)
     made.load_params([ONES])
     return made
 

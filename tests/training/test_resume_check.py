@@ -7,7 +7,7 @@ import chex
 import numpy as np
 import optax
 import pytest
-from small_models import Counting, batch, classifier, trainable
+from small_models import Counting, batch, classifier, trainer_of
 
 from relaxjax import SetupTrainer, VirtualMachine, build, from_source
 from relaxjax.ir import SymbolicVar, TensorType
@@ -26,8 +26,7 @@ def counting_by(loss: Loss) -> Trainer:
     """A model of batches of any size, by a loss whose targets may be of other types."""
     n = SymbolicVar("n")
     targets = TensorType((n,), "int32") if loss.compares_classes else TensorType((n, 2), "float32")
-    mod = trainable(Counting, loss, SGD(0.1), TensorType((n, 2), "float32"), targets)
-    return Trainer(mod, VirtualMachine(build(mod)))
+    return trainer_of(Counting, loss, SGD(0.1), TensorType((n, 2), "float32"), targets)
 
 
 ONE = [(np.ones((3, 2), "float32"), np.zeros(3, "int32"))]

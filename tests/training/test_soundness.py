@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import BATCH, CLASSES, FEATURES, Classifier, batch, classifier
+from small_models import BATCH, CLASSES, FEATURES, Classifier, batch, classifier, trainer_of
 
-from relaxjax import SetupTrainer, TensorType, VirtualMachine, build
+from relaxjax import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD
-from relaxjax.training import Checkpoints, DivergedError, Lines, NumericsError, Trainer
+from relaxjax.training import Checkpoints, DivergedError, Lines, NumericsError
 from relaxjax.training.soundness import check_params
 
 QUIET = Lines(lambda line: None)
@@ -99,8 +99,7 @@ def test_a_dynamic_scale_is_made_smaller_before_a_loss_is_to_blame(scale: Any) -
     """Of a step that is not finite nothing is kept but half the scale: a later one may be good."""
     mod: Any = Classifier
     scores, labels = TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")
-    made = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [scores, labels], loss_scale=scale)(mod)
-    trainer = Trainer(made, VirtualMachine(build(made)))
+    trainer = trainer_of(mod, CrossEntropyLoss(), SGD(0.1), scores, labels, loss_scale=scale)
     trainer.xavier_uniform_init_params(seed=0)
     if scale == "dynamic":
         (report,) = trainer.fit([GOOD, NOTHING, GOOD], 1, reporter=QUIET)

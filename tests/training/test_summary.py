@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from parsing import parse_backbone
-from small_models import classifier, counting, trainable
+from small_models import classifier, counting, trainer_of
 
-from relaxjax import SetupTrainer, TensorType, VirtualMachine, build
+from relaxjax import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.ops.cost import function_cost
 from relaxjax.optim import SGD, Adam
@@ -25,8 +25,7 @@ def stacked(roll: bool) -> Trainer:
     params = f'x: R.Tensor((4, 8), "float32"), {params}, head: {MATRIX}'
     model = parse_backbone("\n".join(lines), params, param_num=7)
     types = [TensorType((4, 8), "float32")] * 2
-    mod = SetupTrainer(MSELoss(), SGD(0.1), types, roll_blocks=roll)(model)
-    return Trainer(mod, VirtualMachine(build(mod)))
+    return trainer_of(model, MSELoss(), SGD(0.1), *types, roll_blocks=roll)
 
 
 def test_layers_and_sums_stand_in_a_table() -> None:
@@ -86,8 +85,7 @@ def test_what_is_computed_of_parameters_counts_in_the_layer_that_reads_it() -> N
     vectors: dict[str, Any] = dict.fromkeys("abcd", (8,))
     model = parse_backbone(body, param_num=6, x=(4, 8), first=(8, 8), second=(8, 8), **vectors)
     types = [TensorType((4, 8), "float32")] * 2
-    mod = trainable(model, MSELoss(), SGD(0.1), *types)
-    summary = Trainer(mod, VirtualMachine(build(mod))).summary()
+    summary = trainer_of(model, MSELoss(), SGD(0.1), *types).summary()
     assert [layer.params for layer in summary.layers] == [
         ("first",), ("second", "a", "b", "c", "d"),
     ]  # fmt: skip
@@ -99,8 +97,7 @@ def test_a_layer_may_give_a_tuple() -> None:
     body = "thin = R.nn.dropout(R.matmul(x, first), rate=0.5)\nout = R.matmul(thin[0], second)"
     model = parse_backbone(body, param_num=2, x=(4, 8), first=(8, 8), second=(8, 4))
     types = [TensorType((4, 4), "float32")] * 2
-    mod = SetupTrainer(MSELoss(), SGD(0.1), types)(model)
-    first, second = Trainer(mod, VirtualMachine(build(mod))).summary().layers
+    first, second = trainer_of(model, MSELoss(), SGD(0.1), *types).summary().layers
     assert (first.gives, second.gives) == ("(float32[4, 8], float32[4, 8])", "float32[4, 4]")
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import optax
 import pytest
 from parsing import parse_backbone
+from small_models import trainer_of
 
-from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build
+from relaxjax import TensorType, Trainer
 from relaxjax.losses import MSELoss
 from relaxjax.optim import (
     LAMB,
@@ -335,8 +336,7 @@ def test_batches_of_any_size_are_lazy_and_exported(tmp_path: Path) -> None:
     assert isinstance(ids, TensorType)
     assert ids.dims is not None
     types = [TensorType((ids.dims[0], 2), "float32")] * 2
-    module = SetupTrainer(MSELoss(), Lazy(MomentumSGD(0.1, 0.9)), types)(model)
-    trainer = Trainer(module, VirtualMachine(build(module)))
+    trainer = trainer_of(model, MSELoss(), Lazy(MomentumSGD(0.1, 0.9)), *types)
     random = np.random.default_rng(0)
     values = [random.normal(size=shape).astype("float32") for shape in ((100, 3), (3, 2))]
     places, targets = np.array([[7, 7, -1], [99, 250, 0]], "int32"), np.ones((2, 2), "float32")

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from parsing import parse_backbone
-from small_models import CLASSES, batch, classifier, counting, trainable
+from small_models import CLASSES, batch, classifier, counting, trainer_of
 
-from relaxjax import TensorType, Trainer, VirtualMachine, build
+from relaxjax import TensorType, Trainer
 from relaxjax.ir.expr import np_dtype
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD, MomentumSGD
@@ -210,7 +210,6 @@ def linear(dtype: str) -> Trainer:
     params = f'x: R.Tensor((4, 2), "{dtype}"), w: R.Tensor((2,), "{dtype}")'
     model = parse_backbone("out = R.multiply(x, w)", params, param_num=1)
     scores = TensorType((4, 2), dtype)
-    mod = trainable(model, MSELoss(), MomentumSGD(0.1, 0.5), scores, scores)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(model, MSELoss(), MomentumSGD(0.1, 0.5), scores, scores)
     trainer.load_params({"w": np.ones(2)})
     return trainer

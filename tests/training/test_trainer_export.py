@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from exported_model import model_of
 from parsing import parse_backbone
-from small_models import batch, classifier
+from small_models import batch, classifier, trainer_of
 
-from relaxjax import SetupTrainer, Trainer
+from relaxjax import Trainer
 from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
-from relaxjax.lowering import ArgumentError, VirtualMachine, build
+from relaxjax.lowering import ArgumentError
 from relaxjax.optim import SGD, Adam
 
 # In a fresh process, where importing relaxjax is an error.
@@ -57,8 +57,7 @@ def dropping() -> Trainer:
     """
     backbone = parse_backbone(body, param_num=1, state_num=1, x=("n", 4), w=(4,), s=())
     values = TensorType((SymbolicVar("n"), 4), "float32")
-    mod = SetupTrainer(MSELoss(), SGD(0.1), [values, values], loss_scale="dynamic")(backbone)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(backbone, MSELoss(), SGD(0.1), values, values, loss_scale="dynamic")
     trainer.load_params([np.ones(4, "float32")])
     trainer.seed(3)
     return trainer
@@ -116,8 +115,7 @@ def words() -> Trainer:
     backbone = parse_backbone(body, params, param_num=1, more=("n", 3), table=(7, 3))
     n = SymbolicVar("n")
     types = [TensorType((n, 3), "float32"), TensorType((n,), "int32")]
-    mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), types)(backbone)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(backbone, CrossEntropyLoss(), SGD(0.1), *types)
     trainer.xavier_uniform_init_params()
     return trainer
 

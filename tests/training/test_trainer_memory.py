@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from small_models import trainer_of
 
-from relaxjax import IRModule, MemoryReport, Trainer, VirtualMachine, build, from_source
+from relaxjax import IRModule, MemoryReport, Trainer, from_source
 from relaxjax.cli import main
 from relaxjax.losses import MSELoss
 from relaxjax.optim import Adam
-from relaxjax.passes import MemoryPlanError, SetupTrainer
+from relaxjax.passes import MemoryPlanError
 from relaxjax.training import load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -37,8 +38,7 @@ def of_relax(size: str = "256", **options: Any) -> Trainer:
     backbone: Any = from_source(MODEL.replace("N", size), file="model.py")
     mod = IRModule({"backbone": backbone}, attrs={"param_num": 1, "state_num": 0})
     target = backbone.ret_ty
-    made = SetupTrainer(MSELoss(), Adam(1e-3), [target, target], **options)(mod)
-    return Trainer(made, VirtualMachine(build(made)))
+    return trainer_of(mod, MSELoss(), Adam(1e-3), target, target, **options)
 
 
 def of_jax(**options: Any) -> Trainer:

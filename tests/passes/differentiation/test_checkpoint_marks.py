@@ -9,9 +9,8 @@ import numpy as np
 from parsing import parse_flow, parse_functions
 
 from relaxjax import BlockBuilder, IRModule, TensorType, TupleType, Var, from_source, to_jax
-from relaxjax.ir.check import well_formed
+from relaxjax.ir import assert_structural_equal, well_formed
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ops.checkpointing import emit_checkpoint_sequential
 from relaxjax.passes import Gradient, SimplifyGradient
 

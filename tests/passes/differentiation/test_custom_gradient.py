@@ -9,11 +9,8 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax import BlockBuilder, IRModule, TensorType, from_source, to_jax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Expr, ExternFunc, Var
+from relaxjax.ir import Expr, ExternFunc, SymbolicVar, Var, assert_structural_equal, well_formed
 from relaxjax.ir.op import ZERO_GRADIENT, get_op
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ops.jax_functions import call_jax
 from relaxjax.passes import CustomGradient, DeadCodeElimination, Gradient, GradientError, Jvp
 from relaxjax.testing import GradientCheckError, check_gradients

@@ -9,10 +9,8 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax import Function, IRModule, TupleType, from_source, to_jax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Call, ExternFunc
+from relaxjax.ir import Call, ExternFunc, assert_structural_equal, well_formed
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import Gradient, RollBlocks
 from relaxjax.testing.equations import run

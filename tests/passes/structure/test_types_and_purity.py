@@ -7,10 +7,9 @@ from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
 from relaxjax import Call, IRModule, TensorType, Var
+from relaxjax.ir import BindingBlock, SeqExpr, VarBinding, assert_structural_equal
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
 from relaxjax.ir.op import get_op
-from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import (
     InferType,
     Pass,

@@ -4,8 +4,7 @@ import pytest
 from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax import DataflowVar, GlobalVar, IRModule, from_source
-from relaxjax.ir.function import BindingBlock, Function
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import BindingBlock, Function, assert_structural_equal
 from relaxjax.ir.walk import bound_vars
 from relaxjax.passes.training.append_loss import AppendLoss
 

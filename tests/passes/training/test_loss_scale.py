@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from parsing import parse_backbone
-from small_models import BATCH, CLASSES, Classifier, batch
+from small_models import BATCH, CLASSES, Classifier, batch, trainer_of
 
 from relaxjax import IRModule, SetupTrainer, TensorType, Trainer, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss, MSELoss
@@ -18,8 +18,7 @@ LABELS = TensorType((BATCH,), "int32")
 
 def classifier(loss_scale: Any, optimizer: Any) -> Trainer:
     mod: Any = Classifier
-    made = SetupTrainer(CrossEntropyLoss(), optimizer, [LOGITS, LABELS], loss_scale=loss_scale)(mod)
-    trainer = Trainer(made, VirtualMachine(build(made)))
+    trainer = trainer_of(mod, CrossEntropyLoss(), optimizer, LOGITS, LABELS, loss_scale=loss_scale)
     trainer.xavier_uniform_init_params(0)
     return trainer
 

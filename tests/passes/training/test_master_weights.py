@@ -8,8 +8,9 @@ import numpy as np
 import optax
 import pytest
 from parsing import parse_backbone
+from small_models import trainer_of
 
-from relaxjax import SetupTrainer, TensorType, Trainer, VirtualMachine, build
+from relaxjax import TensorType, Trainer
 from relaxjax.ir.expr import np_dtype
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD, AdamW
@@ -23,8 +24,7 @@ def trainer(dtype: str, optimizer: Any, shape: str = "4,", **options: Any) -> Tr
     params = f'x: R.Tensor((4,), "{dtype}"), w: R.Tensor(({shape}), "{dtype}")'
     backbone = parse_backbone(body, params, param_num=2, b=(4,))
     scores = TensorType(dtype="float32", ndim=1)
-    mod = SetupTrainer(MSELoss("sum"), optimizer, [scores, VALUES], **options)(backbone)
-    made = Trainer(mod, VirtualMachine(build(mod)))
+    made = trainer_of(backbone, MSELoss("sum"), optimizer, scores, VALUES, **options)
     made.load_params([np.ones(4, np_dtype(dtype)), np.zeros(4, "float32")])
     return made
 

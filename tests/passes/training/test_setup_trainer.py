@@ -11,10 +11,7 @@ import pytest
 from parsing import parse_backbone, parse_functions, parse_module
 
 from relaxjax import IRModule, SetupTrainer, TensorType, from_source, to_jax
-from relaxjax.ir.check import well_formed
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.fault import WellFormedError
-from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir import SymbolicVar, WellFormedError, assert_structural_equal, well_formed
 from relaxjax.losses import CrossEntropyLoss, MSELoss, from_jax
 from relaxjax.optim import SGD, Adam
 from relaxjax.passes.operators.legalize_ops import LegalizeOps

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 from parsing import parse_function
+from small_models import trainer_of
 
-from relaxjax import Trainer, VirtualMachine, build
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
-from relaxjax.passes import AppendLoss, SetupTrainer
+from relaxjax.passes import AppendLoss
 
 TY = TensorType((3,), "float32")
 ATTRS = {"param_num": 1, "state_num": 1}
@@ -30,8 +30,7 @@ WRITTEN = TEXT.replace("R.output(gv)", "R.output(a, b)").replace("return gv", "r
 
 def trained(text: str) -> tuple[Any, Any, Any]:
     mod = IRModule({"backbone": parse_function(text)}, attrs=ATTRS)
-    mod = SetupTrainer(MSELoss(), SGD(0.5), [TY, TY])(mod)
-    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer = trainer_of(mod, MSELoss(), SGD(0.5), TY, TY)
     trainer.load_params([np.arange(3.0)])
     trainer.zero_init_states()
     loss = trainer.update([np.ones(3, "float32")], [np.zeros(3, "float32")])
