@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from applying import QUICK
 from operator_evaluation import evaluate
+from quickly_compiled_programs import QUICK
 
 from relaxjax.backends import evaluate_numpy, numpy_supports
 from relaxjax.backends.numpy_operators import NUMPY

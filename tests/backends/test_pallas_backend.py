@@ -6,8 +6,8 @@ import chex
 import jax
 import numpy as np
 import pytest
-from applying import QUICK
 from parsing import parse_flow, parse_function, parse_functions
+from quickly_compiled_programs import QUICK
 
 from relaxjax import BlockBuilder, Function, TensorType, Var, build, to_jax
 from relaxjax.backends import compile_pallas, pallas_supports

@@ -8,6 +8,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from quickly_compiled_programs import QUICK
 from whole_model import WholeModel
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -19,7 +20,6 @@ from models.convnets import ChannelsLast, lenet  # noqa: E402  # found by the pa
 from models.stored import Stored, stored  # noqa: E402  # found by the path above
 
 # Little work to compile, because each program runs once.
-OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def _every_pass_gives_readable_text() -> None:
 
 
 def computed(function: Any, args: Any) -> Any:
-    return jax.jit(function, compiler_options=OPTIONS)(*args)
+    return jax.jit(function, compiler_options=QUICK)(*args)
 
 
 @pytest.mark.parametrize("name", ["GPT of 8 layers", "MLP of 64 layers"])

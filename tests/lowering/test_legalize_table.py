@@ -8,6 +8,7 @@ import pytest
 from full import share
 from operator_evaluation import call_of
 from operator_sample_table import SAMPLES
+from quickly_compiled_programs import QUICK
 
 from relaxjax.ir import IRModule, assert_structural_equal, check_well_formed, well_formed
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -61,7 +62,6 @@ def numbers(array: Any) -> Any:
 
 
 # Little work to compile, because each program runs once.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def run(module: IRModule, args: list[Any]) -> Any:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from full import FULL
+from quickly_compiled_programs import QUICK
 from whole_model import WholeModel
 from whole_models import MODELS
 
@@ -18,7 +19,6 @@ from relaxjax.ir.walk import post_order
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
 
 # Little work to compile, because each program runs once or twice.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 # How far a gradient may lie from that of JAX in 64 bits, relative to its largest number.
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 # What 32 bits lose in fifty layers: there JAX computes in the same dtype.

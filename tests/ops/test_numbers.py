@@ -17,6 +17,7 @@ from operator_evaluation import call_of, evaluate
 from operator_sample_table import SAMPLES
 from operator_samples import Array, Dims
 from parsing import parse_functions
+from quickly_compiled_programs import QUICK
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax import Call, to_jax
@@ -24,7 +25,6 @@ from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.walk import post_order
 
 # Little work to compile, because each program runs once.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 CASES = [(name, index) for name in sorted(REFERENCES) for index in range(len(SAMPLES[name]))]
 # Relative and absolute error, by the number of bytes of the narrowest float.
 TOLERANCES = {1: (3e-2, 3e-2), 2: (3e-2, 3e-2), 4: (1e-5, 1e-6), 8: (1e-9, 1e-9)}

@@ -34,6 +34,7 @@ from operator_evaluation import (
 )
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
+from quickly_compiled_programs import QUICK
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir import Call, Expr, ObjectType, ShapeType, TensorType, Tuple, TupleType, Type, Var
@@ -57,7 +58,6 @@ CASES = [
 # Operators whose result has a shape that depends on values.
 DYNAMIC = {"relax.dynamic_strided_slice", "relax.unique", "relax.nonzero", "relax.tensor_to_shape"}
 # Little work to compile, because each program runs once.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from quickly_compiled_programs import QUICK
 
 from relaxjax.ir import Call, IRModule, SymbolicVar, TensorType, Var
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -64,7 +65,6 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         {"data_layout": "NDHWC", "kernel_layout": "DHWOI", "strides": 2},
     ),
 }
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def adjoint_of(name: str, shapes: list[Any], attrs: dict[str, Any]) -> IRModule:

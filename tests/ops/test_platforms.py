@@ -7,6 +7,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from quickly_compiled_programs import QUICK
 
 from relaxjax.ir import Call, IRModule, SymbolicVar, TensorType, Var
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -18,7 +19,6 @@ from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Simpl
 
 CONVOLUTION, PRODUCT = "conv_general_dilated", "dot_general"
 # Little work to compile, because each program runs once.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 FORMS = [f"lax.{name}" for name in (CONVOLUTION, PRODUCT, "gather", "scatter_add")]
 
 

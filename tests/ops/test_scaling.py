@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from applying import QUICK
 from operator_evaluation import call_of, evaluate
 from operator_sample_table import SAMPLES
+from quickly_compiled_programs import QUICK
 
 from relaxjax.ir.expr import Call, Constant, Expr, Var, const
 from relaxjax.ir.node import replace

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from operator_evaluation import evaluate, reverse
+from quickly_compiled_programs import QUICK
 
 from relaxjax.ir import Expr, TensorType, Type, Var
 from relaxjax.ir.op import get_op
 
 # Little work to compile, because each program runs once.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def applied(name: str, *args: Any, **attrs: Any) -> Any:

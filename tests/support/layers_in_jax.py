@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from quickly_compiled_programs import QUICK
 
 import relaxjax
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import EliminateCommonSubexpr, FoldConstant, RaiseOps
 
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 NHWC = ("NHWC", "HWIO", "NHWC")
 
 

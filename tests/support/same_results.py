@@ -5,12 +5,11 @@ from typing import Any
 import chex
 import jax
 import numpy as np
+from quickly_compiled_programs import QUICK
 
 from relaxjax.ir import Call, Function, IRModule, Op, TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
-
-_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def drawn_arguments(function: Function, seed: int = 0) -> list[np.ndarray[Any, Any]]:
@@ -26,7 +25,7 @@ def drawn_arguments(function: Function, seed: int = 0) -> list[np.ndarray[Any, A
 
 def results(module: IRModule, name: str, args: list[Any]) -> Any:
     """What a function of the module gives, compiled quickly."""
-    return jax.jit(to_jax(module, name), compiler_options=_QUICK)(*args)
+    return jax.jit(to_jax(module, name), compiler_options=QUICK)(*args)
 
 
 def assert_same_results(

@@ -18,6 +18,7 @@ import pytest
 from differentiable_programs import Program, programs
 from full import how_many
 from hypothesis import HealthCheck, given, settings
+from quickly_compiled_programs import QUICK
 
 from relaxjax import from_source, to_jax
 from relaxjax.ir import Call, Expr, IRModule, Op, assert_structural_equal, well_formed
@@ -29,7 +30,6 @@ PROGRAMS = how_many(20, 3000)
 FEW = max(4, PROGRAMS // 7)  # in each of the other ways
 
 # Little work to compile, because each program runs once.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 # Programs are large, and many of them are put aside.
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 # How far two ways of computing the same in a dtype may lie apart, relative to the largest number.

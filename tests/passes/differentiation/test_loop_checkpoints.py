@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 from adjoint_checks import signed_array
 from parsing import parse_functions
+from quickly_compiled_programs import QUICK
 
 from relaxjax import from_source, to_jax
 from relaxjax.ir import IRModule, assert_structural_equal, well_formed
@@ -16,7 +17,6 @@ from relaxjax.ops import OpError
 from relaxjax.passes import Gradient, Jvp, SimplifyGradient
 
 # Little work to compile, because each program runs once.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 V = 'R.Tensor((3,), "float32")'
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from jax import lax
 from parsing import parse_function
+from quickly_compiled_programs import QUICK
 
 import relaxjax
 from relaxjax.ir.uses import Uses
 from relaxjax.passes.raising.reading import Reading, View
 
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 WAVES = np.sin(np.arange(120, dtype="float32"))
 ROWS = WAVES[:12].reshape(3, 4)
 LABELS = np.array([1, 0, 3])

@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 from parsing import parse_functions
+from quickly_compiled_programs import QUICK
 
 from relaxjax import SetupTrainer, to_jax
 from relaxjax.ir import Call, IRModule, TensorType, TupleType, assert_structural_equal
@@ -16,7 +17,6 @@ from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD, from_optax
 
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 IMAGE, KERNEL, MOVED, MEANS = (2, 16, 6, 6), (16, 16, 3, 3), (3, 3, 16, 16), (2, 16)
 
 BACKBONE = parse_functions("""
