@@ -36,6 +36,7 @@ class Model:
 """
 mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
 AB = ("a", "b")
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 first = lambda h, axes: jnp.where(lax.axis_index(axes) == 0, h, 0)
 CASES = {
     'R.ccl.allreduce(h)': (lambda h: lax.psum(h, AB), "R, R"),
