@@ -19,8 +19,6 @@ from models import TINY  # noqa: E402  # found by the path above
 from models.convnets import ChannelsLast, lenet  # noqa: E402  # found by the path above
 from models.stored import Stored, stored  # noqa: E402  # found by the path above
 
-# Little work to compile, because each program runs once.
-
 
 @pytest.fixture(autouse=True)
 def _every_pass_gives_readable_text() -> None:

@@ -61,9 +61,6 @@ def numbers(array: Any) -> Any:
     return jax.random.key_data(array) if is_key else array
 
 
-# Little work to compile, because each program runs once.
-
-
 def run(module: IRModule, args: list[Any]) -> Any:
     """The leaves of a module's result, as it is, on its arguments."""
     with jax.enable_x64(True):

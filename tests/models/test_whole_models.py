@@ -18,7 +18,6 @@ from relaxjax.ir import Call, IRModule, Op, assert_structural_equal, well_formed
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
 
-# Little work to compile, because each program runs once or twice.
 # How far a gradient may lie from that of JAX in 64 bits, relative to its largest number.
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 # What 32 bits lose in fifty layers: there JAX computes in the same dtype.

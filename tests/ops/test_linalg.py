@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from parsing import parse_flow
+from refusals import t
 
 import relaxjax
 from relaxjax import IRModule, to_jax
@@ -15,10 +16,6 @@ from relaxjax.ir import SymbolicVar, TensorType, Var
 from relaxjax.ir.op import get_op
 from relaxjax.ops import OpError
 from relaxjax.passes import Gradient
-
-
-def t(*shape: Any, dtype: str = "float32") -> Var:
-    return Var("x", TensorType(shape, dtype))
 
 
 def call(name: str, *args: Any, **attrs: Any) -> Any:

@@ -8,20 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from refusals import cases, i, t
 
 from relaxjax.ir import Expr, PrimExpr, PrimType, TensorType, TupleType, Var
 from relaxjax.ir.op import OPS, arguments, get_op
 from relaxjax.ops import OpError, op
-
-
-def t(*shape: Any, dtype: str | None = "float32") -> Var:
-    """A tensor variable."""
-    return Var("x", TensorType(shape, dtype))
-
-
-def i(*shape: Any) -> Var:
-    """A variable of integers."""
-    return t(*shape, dtype="int64")
 
 
 def nn(name: str, *args: Any, **attrs: Any) -> Expr:
@@ -283,14 +274,9 @@ REFUSALS["quantization"] = [
         "relax.dequantize: `out_dtype` must be one of float16, float32, found int8",
     ),
 ]
-CASES = [
-    pytest.param(build, message, id=f"{family}-{index}")
-    for family, cases in REFUSALS.items()
-    for index, (build, message) in enumerate(cases)
-]
 
 
-@pytest.mark.parametrize(("build", "message"), CASES)
+@pytest.mark.parametrize(("build", "message"), cases(REFUSALS))
 def test_what_is_refused_is_told(build: Callable[[], Any], message: str) -> None:
     with pytest.raises(OpError, match=re.escape(message)):
         build()

@@ -24,7 +24,6 @@ from relaxjax import Call, to_jax
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.walk import post_order
 
-# Little work to compile, because each program runs once.
 CASES = [(name, index) for name in sorted(REFERENCES) for index in range(len(SAMPLES[name]))]
 # Relative and absolute error, by the number of bytes of the narrowest float.
 TOLERANCES = {1: (3e-2, 3e-2), 2: (3e-2, 3e-2), 4: (1e-5, 1e-6), 8: (1e-9, 1e-9)}

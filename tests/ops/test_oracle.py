@@ -57,7 +57,6 @@ CASES = [
 ]
 # Operators whose result has a shape that depends on values.
 DYNAMIC = {"relax.dynamic_strided_slice", "relax.unique", "relax.nonzero", "relax.tensor_to_shape"}
-# Little work to compile, because each program runs once.
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,6 @@ from relaxjax.ops.platform import PLATFORM, by_platform, lowering_for, platform
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
 
 CONVOLUTION, PRODUCT = "conv_general_dilated", "dot_general"
-# Little work to compile, because each program runs once.
 FORMS = [f"lax.{name}" for name in (CONVOLUTION, PRODUCT, "gather", "scatter_add")]
 
 

@@ -6,25 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import call, cases, i, t
 
-from relaxjax.ir import Expr, ObjectType, PrimType, ShapeType, SymbolicVar, TensorType, Var
+from relaxjax.ir import ObjectType, PrimType, ShapeType, SymbolicVar, TensorType, Var
 from relaxjax.ir.op import get_op
 from relaxjax.ops import OpError
-
-
-def t(*shape: Any, dtype: str | None = "float32") -> Var:
-    """A tensor variable."""
-    return Var("x", TensorType(shape, dtype))
-
-
-def i(*shape: Any, dtype: str = "int64") -> Var:
-    """A variable of integers."""
-    return t(*shape, dtype=dtype)
-
-
-def call(name: str, *args: Any, **attrs: Any) -> Expr:
-    return get_op(f"relax.{name}")(*args, **attrs)
-
 
 n = SymbolicVar("n")
 RANKLESS = Var("x", TensorType(None, "float32"))
@@ -403,14 +389,9 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
     ],
 }
-CASES = [
-    pytest.param(build, message, id=f"{family}-{index}")
-    for family, cases in REFUSALS.items()
-    for index, (build, message) in enumerate(cases)
-]
 
 
-@pytest.mark.parametrize(("build", "message"), CASES)
+@pytest.mark.parametrize(("build", "message"), cases(REFUSALS))
 def test_what_is_refused_is_told(build: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         build()

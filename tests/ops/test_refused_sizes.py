@@ -9,26 +9,12 @@ import jax
 import numpy as np
 import pytest
 from parsing import parse_main
+from refusals import call, i, t
 
-from relaxjax.ir import Call, Expr, ShapeType, SymbolicVar, TensorType, Var
+from relaxjax.ir import Call, ShapeType, SymbolicVar, TensorType, Var
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops import OpError, op
-
-
-def t(*shape: Any, dtype: str = "float32") -> Var:
-    """A tensor variable."""
-    return Var("x", TensorType(shape, dtype))
-
-
-def i(*shape: Any) -> Var:
-    """A variable of integers."""
-    return t(*shape, dtype="int64")
-
-
-def call(name: str, *args: Any, **attrs: Any) -> Expr:
-    return get_op(f"relax.{name}")(*args, **attrs)
-
 
 n = SymbolicVar("n")
 CASES: dict[str, tuple[Callable[[], Any], str]] = {

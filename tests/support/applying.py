@@ -12,8 +12,6 @@ from quickly_compiled_programs import QUICK
 from relaxjax.ir import Expr, TensorType, Type, Var
 from relaxjax.ir.op import get_op
 
-# Little work to compile, because each program runs once.
-
 
 def applied(name: str, *args: Any, **attrs: Any) -> Any:
     """What the operator `relax.<name>` makes of arrays; everything else stands as it is."""

@@ -29,7 +29,6 @@ from relaxjax.testing.equations import run
 PROGRAMS = how_many(20, 3000)
 FEW = max(4, PROGRAMS // 7)  # in each of the other ways
 
-# Little work to compile, because each program runs once.
 # Programs are large, and many of them are put aside.
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 # How far two ways of computing the same in a dtype may lie apart, relative to the largest number.

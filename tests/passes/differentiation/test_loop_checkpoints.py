@@ -16,7 +16,6 @@ from relaxjax.ir import IRModule, assert_structural_equal, well_formed
 from relaxjax.ops import OpError
 from relaxjax.passes import Gradient, Jvp, SimplifyGradient
 
-# Little work to compile, because each program runs once.
 V = 'R.Tensor((3,), "float32")'
 
 
