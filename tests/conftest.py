@@ -218,3 +218,17 @@ def quickly_compiled() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture
+def in_64_bits() -> Iterator[None]:
+    """JAX computes in 64 bits where it is asked to."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def ranks_promote() -> Iterator[None]:
+    """As most JAX is written."""
+    with jax.numpy_rank_promotion("allow"):
+        yield

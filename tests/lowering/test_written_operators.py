@@ -1,7 +1,6 @@
 """Every operator written as plain JAX: the program is the one that the module itself runs."""
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -16,14 +15,10 @@ from relaxjax.ir.op import get_op
 from relaxjax.lowering import LoweringError, legalize, to_jax, to_python
 from relaxjax.ops.platform import PLATFORM
 
+pytestmark = pytest.mark.usefixtures("in_64_bits")
+
 # What JAX cannot trace from types alone.
 DYNAMIC = {"relax.dynamic_strided_slice", "relax.nonzero", "relax.tensor_to_shape", "relax.unique"}
-
-
-@pytest.fixture(autouse=True)
-def _wide() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 def module_of_samples(name: str) -> tuple[IRModule, dict[str, list[Any]]]:

@@ -4,10 +4,9 @@ What inference takes, the lowering takes, with a result of the inferred type. Wh
 refuses in an error that names the operator and what is wrong with which argument.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import pytest
 from bad_arguments import spoilt
 from operator_evaluation import call_of, lowered_shapes, of_type
@@ -19,14 +18,10 @@ from relaxjax.ir import Call, TensorType, Var
 from relaxjax.ir.op import OPS, Op, get_op
 from relaxjax.script import ScriptError, from_source
 
+pytestmark = pytest.mark.usefixtures("in_64_bits")
+
 # Shapes that depend on values cannot be traced, and effects are not to happen here.
 UNTRACED = {name for name, op in OPS.items() if "data_dependent" in op.facts or not op.pure}
-
-
-@pytest.fixture(autouse=True)
-def _wide() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))

@@ -1,6 +1,6 @@
 """What operators cost: a rule for each, the same counts as XLA's, and functions added up."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,6 +24,8 @@ from relaxjax.ops.jax_functions import call_jax
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.passes import LegalizeOps
 
+pytestmark = pytest.mark.usefixtures("in_64_bits")
+
 # What their results are is known only when they run.
 UNKNOWN = {"relax.dynamic_strided_slice", "relax.unique", "relax.nonzero"}
 CASES = [
@@ -32,12 +34,6 @@ CASES = [
     for index in range(len(SAMPLES[name]))
     if index == 0 or get_op(name).cost is not LOWERED  # which takes time to trace
 ]
-
-
-@pytest.fixture(autouse=True)
-def _wide() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 def test_every_operator_says_what_it_costs() -> None:

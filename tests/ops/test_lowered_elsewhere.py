@@ -4,7 +4,6 @@ The forms of an operator differ by platform, so what a CPU shows of one says lit
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -16,6 +15,8 @@ from operator_sample_table import SAMPLES
 from relaxjax.ir import BlockBuilder, IRModule
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.lowering import legalize, to_jax
+
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 ELSEWHERE = ("cuda", "tpu")
 # What JAX cannot trace from types alone, and what a program cannot be lowered with.
@@ -37,12 +38,6 @@ FORMS = {
 KNOWN_CALLS = re.compile(
     r"cu|hip|__|tpu|TopK|mhlo|Sharding|ApproxTopK|Qr|ProductOfElementary|Eigh|Lu|chlo|annotate"
 )
-
-
-@pytest.fixture(autouse=True)
-def _wide() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 def module_of_samples(names: list[str]) -> tuple[IRModule, dict[str, list[Any]]]:

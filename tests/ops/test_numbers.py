@@ -24,17 +24,13 @@ from relaxjax import Call, to_jax
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.walk import post_order
 
+pytestmark = pytest.mark.usefixtures("in_64_bits")
+
 CASES = [(name, index) for name in sorted(REFERENCES) for index in range(len(SAMPLES[name]))]
 # Relative and absolute error, by the number of bytes of the narrowest float.
 TOLERANCES = {1: (3e-2, 3e-2), 2: (3e-2, 3e-2), 4: (1e-5, 1e-6), 8: (1e-9, 1e-9)}
 # Slopes by central differences are less exact, and sums of many of float32.
 BACKWARD = (1e-5, 1e-6)
-
-
-@pytest.fixture(autouse=True)
-def _wide() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 ENOUGH = 3

@@ -7,7 +7,7 @@ operator's first samples, and of every one if `RELAXJAX_FULL` is set.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count, product
 from typing import Any
 
@@ -42,6 +42,8 @@ from relaxjax.ir.op import OPS, ZERO_GRADIENT, arguments, get_op
 from relaxjax.ir.walk import substitute_type
 from relaxjax.ops.declare import OpError
 
+pytestmark = pytest.mark.usefixtures("in_64_bits")
+
 # What takes functions has tests of its own: `test_loops.py`, `test_gradient_loops.py` and
 # `test_closures.py`.
 OPERATORS = sorted(
@@ -57,12 +59,6 @@ CASES = [
 ]
 # Operators whose result has a shape that depends on values.
 DYNAMIC = {"relax.dynamic_strided_slice", "relax.unique", "relax.nonzero", "relax.tensor_to_shape"}
-
-
-@pytest.fixture(autouse=True)
-def _wide() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -11,12 +11,7 @@ from jax import lax
 from layers_in_jax import IMAGE, LABELS, ROWS, SEQUENCE, VOLUME, conv, drawn, pooled, raised
 from same_results import calls_of
 
-
-@pytest.fixture(autouse=True)
-def _ranks_promote() -> Any:
-    """As most JAX is written."""
-    with jax.numpy_rank_promotion("allow"):
-        yield
+pytestmark = pytest.mark.usefixtures("ranks_promote")
 
 
 def by_row_maximum(x: Any) -> Any:

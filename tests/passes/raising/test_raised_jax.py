@@ -51,6 +51,8 @@ from same_results import calls_of
 import relaxjax
 from relaxjax.passes import RaiseOps
 
+pytestmark = pytest.mark.usefixtures("ranks_promote")
+
 MASKED = "nn.masked_attention"
 HEADS = (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2)
 # What is computed, of what, and the operators of `relax` that are in the program then.
@@ -151,13 +153,6 @@ RAISED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "attention of jax.nn under a mask": (attended_by_jax_under_mask, HEADS, [MASKED]),
     "attention of jax.nn under numbers": (attended_by_jax_under_numbers, HEADS, ["nn.attention"]),
 }
-
-
-@pytest.fixture(autouse=True)
-def _ranks_promote() -> Any:
-    """As most JAX is written."""
-    with jax.numpy_rank_promotion("allow"):
-        yield
 
 
 @pytest.mark.parametrize("name", RAISED)
