@@ -1,30 +1,22 @@
 """Numbers that lie where a slope jumps by how they are made are computed once for it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
-from parsing import parse_module
+from parsing import parse_flow
 
 import relaxjax
 from relaxjax.passes import Gradient
 
-HEAD = """# from relaxjax.script import ir as I, relax as R
-@I.ir_module
-class Module:
-    @R.function
-    def main(x: R.Tensor((4, 8), "float32"), b: R.Tensor((8,), "float32")):
-        with R.dataflow():
-"""
 H = "h = R.multiply(x, b)"
 
 
 def once_of(*lines: str) -> list[str]:
     """What the backward program of some lines computes once; `y` is summed."""
-    body = [*lines, "gv = R.sum(y)", "R.output(gv)"]
-    text = HEAD + "".join(f"            {line}\n" for line in body) + "        return gv\n"
-    mod = parse_module(text)
+    mod = parse_flow("\n".join([*lines, "gv = R.sum(y)"]), x=(4, 8), b=(8,))
     adjoint = str(Gradient("main", lazy=True)(mod)["main_adjoint"].script())
     return [
         line.partition("R.grad.once(")[2][:-1] for line in adjoint.splitlines() if "once" in line
@@ -127,15 +119,15 @@ def test_a_loss_in_jax_is_looked_at_like_one_in_relax() -> None:
     assert text.count("R.grad.once") == 3  # the difference, the answer, and what has a maximum
 
 
-def _largest_by_a_loop(h: jax.Array) -> jax.Array:
+def _largest_by_a_loop(h: jax.Array) -> Any:
     return jax.lax.fori_loop(1, 8, lambda i, most: jnp.maximum(most, h[:, i]), h[:, 0])
 
 
-def _largest_of_rows(h: jax.Array) -> jax.Array:
+def _largest_of_rows(h: jax.Array) -> Any:
     return jax.lax.scan(lambda carry, row: (carry, jnp.max(row)), 0.0, h)[1]
 
 
-def _largest_in_a_branch(h: jax.Array) -> jax.Array:
+def _largest_in_a_branch(h: jax.Array) -> Any:
     return jax.lax.cond(h[0, 0] > 0, lambda: jnp.max(h, axis=1), lambda: h[:, 0])
 
 
