@@ -1,7 +1,7 @@
 """Meshes and placements: text, saved form, comparison, and what types with them relate to."""
 
 import pytest
-from parsing import parse_function, parse_module
+from parsing import parse_function, parse_functions
 
 from relaxjax.ir.device_mesh import DeviceMesh, Placement, as_mesh, placement_parts
 from relaxjax.ir.dims import SymbolicVar
@@ -16,8 +16,6 @@ ROWS = Placement(MESH, (0, None))
 COLUMNS = Placement(MESH, (None, 1))
 
 LISTED = """
-@I.ir_module
-class Module:
     I.module_global_infos({
         "mesh": [
             R.device_mesh((2, 2), I.Range(0, 4)),
@@ -40,7 +38,7 @@ class Module:
 
 
 def test_the_text_names_the_meshes_of_the_module_and_reads_back() -> None:
-    mod = parse_module(LISTED)
+    mod = parse_functions(LISTED)
     text = mod.script()
     for line in (
         "R.device_mesh((2, 2), I.Range(0, 4)), R.device_mesh((1,), I.Range(4, 5)), ",
@@ -59,7 +57,7 @@ def test_the_text_names_the_meshes_of_the_module_and_reads_back() -> None:
 
 
 def test_a_function_alone_spells_its_meshes_out() -> None:
-    function = parse_module(LISTED)["main"]
+    function = parse_functions(LISTED)["main"]
     assert 'R.DTensor(("n", 8), "float32", R.device_mesh((2, 2), I.Range(0, 4)), "S[0], R")' in (
         function.script()
     )

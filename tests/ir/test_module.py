@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax import Function, IRModule, SeqExpr, TensorType
 from relaxjax.ir import Attrs, ExternFunc, GlobalVar, Span, Var, structural_equal
@@ -152,8 +152,6 @@ def test_an_unknown_argument_is_an_error() -> None:
 
 def test_a_notebook_folds_the_functions_of_a_module() -> None:
     text = """
-@I.ir_module
-class Module:
     far = R.ExternFunc("far")
 
     @R.function
@@ -165,7 +163,7 @@ class Module:
     def helper(x: R.Tensor((2,), "float32")):
         return x
 """
-    module = parse_module(text)
+    module = parse_functions(text)
     page = module._repr_html_()
     assert page.startswith("<div><div>IRModule of 3 functions</div><details>")
     heads = re.findall("<summary><code>(.*?)</code></summary>", page)

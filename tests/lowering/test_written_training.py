@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_module
+from parsing import parse_functions
 from small_models import Classifier, trainable
 from written_programs import run_alone, same_bits
 
@@ -95,8 +95,6 @@ def test_adam_which_counts_its_steps_in_64_bits(tmp_path: Path) -> None:
 
 
 NORMALISED = """
-@I.ir_module
-class Module:
     I.module_attrs({"param_num": 3, "state_num": 2})
 
     @R.function
@@ -126,7 +124,7 @@ class Module:
 
 @pytest.mark.parametrize("batch", ["5", '"n"'])
 def test_a_convolution_with_batch_norm_and_pooling(batch: str, tmp_path: Path) -> None:
-    mod = parse_module(NORMALISED.replace('"n"', batch))
+    mod = parse_functions(NORMALISED.replace('"n"', batch))
     n = mod["backbone"].params[0].ty.dims[0]
     scores = TensorType((n, 4, 2, 2), "float32")
     step = trainable(mod, MSELoss(), SGD(0.1), scores, scores)

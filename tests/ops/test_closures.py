@@ -3,7 +3,7 @@
 import chex
 import jax.numpy as jnp
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_functions
 
 from relaxjax import from_source, to_jax
 from relaxjax.ir import TensorType, Var, assert_structural_equal
@@ -11,8 +11,6 @@ from relaxjax.ops import OpError
 from relaxjax.ops.closures import make_closure
 
 PROGRAM = """
-@I.ir_module
-class Module:
     @R.function(private=True)
     def scaled(x: R.Tensor(("n",), "float32"), a: R.Tensor((), "float32")):
         n = T.int64()
@@ -37,14 +35,14 @@ class Module:
 
 @pytest.mark.parametrize("name", ["main", "effects"])
 def test_a_closure_is_called_with_what_it_lacks(name: str) -> None:
-    module = parse_module(PROGRAM)
+    module = parse_functions(PROGRAM)
     result = to_jax(module, name)(jnp.float32(2), jnp.arange(3, dtype="float32"))
     chex.assert_trees_all_close(result, jnp.asarray([0.0, 2.0, 4.0], "float32"))
     assert module[name].ret_ty == TensorType((3,), "float32")
 
 
 def test_its_text_reads_back_equal() -> None:
-    module = parse_module(PROGRAM)
+    module = parse_functions(PROGRAM)
     assert_structural_equal(from_source(module.script()), module)
 
 

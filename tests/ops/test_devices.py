@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_functions
 
 from relaxjax.ir import Expr, ShapeType, TensorType, Var, assert_structural_equal, const
 from relaxjax.ir.global_info import VDevice
@@ -47,8 +47,6 @@ def test_the_text_says_where_values_are_and_reads_back() -> None:
 
 
 LISTED = """
-@I.ir_module
-class Module:
     I.module_global_infos({
         "vdevice": [
             I.vdevice("llvm"),
@@ -81,7 +79,7 @@ class Module:
     ],
 )
 def test_devices_by_their_places_in_the_list_of_the_module(device: str, name: str) -> None:
-    mod = parse_module(LISTED.replace("DEVICE", device))
+    mod = parse_functions(LISTED.replace("DEVICE", device))
     assert f'x: R.Tensor((3,), dtype="float32", vdevice="{name}")' in mod.script()
     assert_structural_equal(from_source(mod.script()), mod)
 
@@ -108,7 +106,7 @@ def test_moves_and_hints_by_places_in_the_list() -> None:
 @pytest.mark.parametrize("place", ["4", "x", "-1"])
 def test_a_place_that_the_list_has_not(place: str) -> None:
     with pytest.raises(ScriptError, match=f'"vdevice:{place}" is none of the 4 devices that the'):
-        parse_module(LISTED.replace("DEVICE", f'"vdevice:{place}"'))
+        parse_functions(LISTED.replace("DEVICE", f'"vdevice:{place}"'))
 
 
 def test_a_place_needs_a_list() -> None:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from parsing import parse_module
+from parsing import parse_functions
 
 import relaxjax
 from relaxjax import from_jax, to_jax
@@ -19,8 +19,6 @@ from relaxjax.testing import check_gradients
 X = np.linspace(-1.0, 1.0, 6, dtype="float32").reshape(2, 3)
 
 LOOP = """
-@I.ir_module
-class Module:
     @R.function
     def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3,), "float32")):
         @R.function
@@ -33,8 +31,6 @@ class Module:
         return out
 """
 CHOICE = """
-@I.ir_module
-class Module:
     @R.function
     def main(x: R.Tensor((2, 3), "float32"), index: R.Tensor((), "int32")):
         @R.function
@@ -53,7 +49,7 @@ class Module:
 
 
 def test_a_loop_is_differentiated_by_all_that_it_uses() -> None:
-    module = parse_module(LOOP)
+    module = parse_functions(LOOP)
     adjoint = Gradient("main")(module)
     assert "unroll=2" in adjoint.script()
 
@@ -72,7 +68,7 @@ def test_a_loop_is_differentiated_by_all_that_it_uses() -> None:
 
 @pytest.mark.parametrize("index", [-4, 0, 1, 2, 9])
 def test_a_choice_has_the_gradient_of_what_is_chosen(index: int) -> None:
-    adjoint = to_jax(Gradient("main", "x")(parse_module(CHOICE)), "main_adjoint")
+    adjoint = to_jax(Gradient("main", "x")(parse_functions(CHOICE)), "main_adjoint")
 
     def chosen(x: Any) -> Any:
         return jnp.sum(jax.lax.switch(index, [jnp.sin, lambda x: x * x, jnp.exp], x))

@@ -104,8 +104,6 @@ def test_what_cannot_be_looped(step: str, loop: str, message: str) -> None:
 
 
 WHILE = """
-@I.ir_module
-class Module:
     @R.function
     def main(x: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
         @R.function
@@ -122,7 +120,7 @@ class Module:
 
 
 def looping(loop: str) -> IRModule:
-    return parse_module(WHILE.replace("LOOP", loop))
+    return parse_functions(WHILE.replace("LOOP", loop))
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(20, 243.0), (3, 27.0), (0, 1.0)])

@@ -1,13 +1,11 @@
 """Where results of operators lie, as far as it can be told."""
 
 import pytest
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.types import TensorType, TupleType
 
 TEXT = """
-@I.ir_module
-class Module:
     I.module_global_infos({"mesh": [R.device_mesh((2, 2), I.Range(0, 4))]})
 
     @R.function
@@ -57,12 +55,12 @@ class Module:
     ],
 )
 def test_where_a_result_lies(value: str, placement: str | None) -> None:
-    ty = parse_module(TEXT.replace("VALUE", value))["main"].ret_ty
+    ty = parse_functions(TEXT.replace("VALUE", value))["main"].ret_ty
     assert isinstance(ty, TensorType)
     assert (None if ty.placement is None else ty.placement.text) == placement
 
 
 def test_the_fields_of_a_result_are_of_unknown_placement() -> None:
-    ty = parse_module(TEXT.replace("VALUE", "R.split(x, 2, axis=1)"))["main"].ret_ty
+    ty = parse_functions(TEXT.replace("VALUE", "R.split(x, 2, axis=1)"))["main"].ret_ty
     assert isinstance(ty, TupleType)
     assert all(field.placement is None for field in ty.fields if isinstance(field, TensorType))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from adjoint_checks import array, float_places
-from parsing import parse_flow, parse_functions, parse_module
+from parsing import parse_flow, parse_functions
 
 from relaxjax.ir import BlockBuilder, GlobalVar, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.ir.op import get_op
@@ -224,8 +224,6 @@ def test_backward_bindings_know_the_line_they_come_from() -> None:
 
 
 WITHOUT_GRADIENT = """
-@I.ir_module
-class Module:
     @R.function(private=True)
     def inner(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
         y = R.call_pure_packed("inside", x, ty_args=R.Tensor((3,), "float32"))
@@ -244,7 +242,7 @@ class Module:
 def test_everything_without_a_gradient_is_listed_with_its_line() -> None:
     """The functions that are called are searched too, and nothing is emitted before."""
     with pytest.raises(GradientError) as error:
-        Gradient("main")(parse_module(WITHOUT_GRADIENT))
+        Gradient("main")(parse_functions(WITHOUT_GRADIENT))
     text = str(error.value)
     assert text.startswith("no gradient is known for:")
     for part in ("`y`: the call of `inside`", "`r`: the call of `outside`", '("outside", y'):

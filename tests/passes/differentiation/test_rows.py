@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from full import how_many
-from parsing import parse_main, parse_module
+from parsing import parse_functions, parse_main
 
 from relaxjax import from_jax, from_source, to_jax
 from relaxjax.ir import IRModule, TensorType, Var, assert_structural_equal, well_formed
@@ -21,8 +21,6 @@ ROWS, WIDTH, IDS = 9, 2, 5
 PROGRAMS = how_many(6)
 
 LOOKUP = """
-@I.ir_module
-class Module:
     @R.function
     def main(
         t: R.Tensor((9, 2), "float32"), ids: R.Tensor(("n",), "int32")
@@ -55,13 +53,13 @@ def main_adjoint(
 
 
 def test_a_gradient_may_be_given_as_its_rows() -> None:
-    adjoint = Gradient("main", "t", lazy=True, sparse=True)(parse_module(LOOKUP))
+    adjoint = Gradient("main", "t", lazy=True, sparse=True)(parse_functions(LOOKUP))
     wanted = from_source(SPARSE)
     assert_structural_equal(adjoint["main_adjoint"], wanted)
 
 
 def test_it_is_whole_unless_rows_are_asked_for() -> None:
-    adjoint = Gradient("main", "t", lazy=True)(parse_module(LOOKUP))["main_adjoint"]
+    adjoint = Gradient("main", "t", lazy=True)(parse_functions(LOOKUP))["main_adjoint"]
     assert "take_backward" in adjoint.script()
     assert "grad.rows" not in adjoint.script()
 

@@ -6,7 +6,7 @@ import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_backbone, parse_module
+from parsing import parse_backbone, parse_functions
 
 from relaxjax import SetupTrainer, to_jax
 from relaxjax.ir import IRModule, TensorType, TupleType, assert_structural_equal
@@ -25,8 +25,6 @@ STATE = (0, 1, 2)
 
 
 ADJOINT = """
-@I.ir_module
-class Module:
     @R.function
     def main_adjoint(
         x: R.Tensor((4, 3), "float32"), w: R.Tensor((3, 3), "float32"),
@@ -50,10 +48,10 @@ class Module:
 
 def test_a_gradient_waits_for_the_other_reads_of_its_parameter() -> None:
     """The adjoint of `y` reads `v`, too. The forward part of this program bears no gradient."""
-    before = parse_module(
+    before = parse_functions(
         ADJOINT % ("R.output(gv, w_adjoint, v_adjoint)", "(w_adjoint, v_adjoint)")
     )
-    after = parse_module(
+    after = parse_functions(
         ADJOINT
         % (
             """w_late = R.grad.delay(w_adjoint, y)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import optax
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir import TensorType, Var
 from relaxjax.optim import BoundOptimizer, OptaxOptimizer, from_optax
@@ -13,8 +13,6 @@ from relaxjax.passes.training.asked_once import AskedOnce
 from relaxjax.passes.training.setup_trainer import StepOptions, step_passes
 
 LOSS = """
-@I.ir_module
-class Module:
     I.module_attrs({"input_num": 1, "param_num": 1, "state_num": 0})
 
     @R.function
@@ -40,7 +38,7 @@ class Counted:
 
 
 def test_the_passes_of_a_step_ask_an_optimizer_once() -> None:
-    counted, mod = Counted(from_optax(optax.adam(0.1))), parse_module(LOSS)
+    counted, mod = Counted(from_optax(optax.adam(0.1))), parse_functions(LOSS)
     for one in step_passes(mod, StepOptions(optimizer=counted, legalize=False)):
         mod = one(mod)
     assert counted.asked == [['w: R.Tensor((4, 3), dtype="float32")']]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions, parse_module
+from parsing import parse_functions
 
 from relaxjax import Trainer, VirtualMachine, build, to_jax
 from relaxjax.ir import TensorType, assert_structural_equal, well_formed
@@ -13,8 +13,6 @@ from relaxjax.optim import SGD
 from relaxjax.passes import DecomposeOpsForTraining, LambdaLift, MutateOpsForTraining, SetupTrainer
 
 TEXT = """
-@I.ir_module
-class Module:
     I.module_attrs({"param_num": 1, "state_num": 0})
 
     @R.function(private=True)
@@ -53,7 +51,7 @@ class Module:
         return out
 """
 PRIVATE = "@R.function(private=True)\n    def both"
-CALLS = parse_module(TEXT.replace(PRIVATE, "@R.function\n    def both"))
+CALLS = parse_functions(TEXT.replace(PRIVATE, "@R.function\n    def both"))
 
 
 def test_who_calls_a_function_that_draws_hands_on_a_key() -> None:
@@ -147,7 +145,7 @@ def test_a_function_that_calls_itself_may_draw() -> None:
 
 def test_what_a_backbone_calls_is_in_its_training_form_in_training_alone() -> None:
     values = TensorType((4,), "float32")
-    mod = SetupTrainer(MSELoss("sum"), SGD(0.0), [values, values])(parse_module(TEXT))
+    mod = SetupTrainer(MSELoss("sum"), SGD(0.0), [values, values])(parse_functions(TEXT))
     well_formed(mod)
     assert {"thinned", "both", "thinned_training", "both_training"} < set(mod)
     trainer = Trainer(mod, VirtualMachine(build(mod)))

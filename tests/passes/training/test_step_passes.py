@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from parsing import parse_module
+from parsing import parse_functions
 
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
@@ -16,8 +16,6 @@ from relaxjax.passes.training.setup_trainer import StepOptions, step_passes
 
 # No backbone: the loss may be one function that somebody wrote.
 LOSS = """
-@I.ir_module
-class Module:
     I.module_attrs({"input_num": 1, "param_num": 2, "state_num": 0})
 
     @R.function
@@ -60,7 +58,7 @@ LOWERED = [
     ],
 )
 def test_the_passes_go_by_the_options(options: StepOptions, names: list[str]) -> None:
-    passes = step_passes(parse_module(LOSS), options)
+    passes = step_passes(parse_functions(LOSS), options)
     found = [one.info.name for one in passes]
     always = ["AppendAdjoint", "AppendOptimizer", "UpdateRows", "FuseTrainStep"]
     assert [name for name in found if name not in always] == names
@@ -69,7 +67,7 @@ def test_the_passes_go_by_the_options(options: StepOptions, names: list[str]) ->
 
 @pytest.mark.parametrize("optimizer", [SGD(0.1), from_optax(optax.sgd(0.1))])
 def test_a_loss_without_a_backbone_trains(optimizer: Optimizer) -> None:
-    mod = parse_module(LOSS)
+    mod = parse_functions(LOSS)
     options = StepOptions(optimizer=optimizer, roll_blocks=True)
     for one in step_passes(mod, options):
         mod = one(mod)
@@ -92,11 +90,11 @@ def test_a_loss_without_a_backbone_trains(optimizer: Optimizer) -> None:
 def test_passes_without_objects_are_a_pipeline_in_words() -> None:
     text = 'StoreKernels,StackLayers{roll_blocks=True},AppendAdjoint{loss_scale="dynamic"}'
     pipeline = parse_pipeline(text)
-    mod = pipeline(parse_module(LOSS))
+    mod = pipeline(parse_functions(LOSS))
     assert [param.name for param in mod["backbone_loss_adjoint"].params] == [
         "x",
         "w0_stack",
         "targets",
         "loss_cotangent",
     ]
-    assert_structural_equal(parse_pipeline(pipeline_text(pipeline))(parse_module(LOSS)), mod)
+    assert_structural_equal(parse_pipeline(pipeline_text(pipeline))(parse_functions(LOSS)), mod)
