@@ -106,13 +106,18 @@ class TrainedModel:
             self._change(group, group.seeded(as_seed(seed), self._arrays(group), places))
 
     @property
-    def current_params(self) -> dict[str, jax.Array]:
-        """The parameters by name as they are now, not copied: the next step takes their memory."""
+    def stored_params(self) -> Arrays:
+        """The parameters as a step holds them, not copied: the next step takes their memory."""
         self._check_initialised()
-        group = self.layout.params
-        with self._step.dtypes():
-            arrays = self._arrays(group)
-        return {var.name: array for var, array in zip(group.vars, arrays, strict=True)}
+        return self._state.params
+
+    def each_param(self) -> Iterator[tuple[str, jax.Array]]:
+        """The parameters as they are now, each with its name, one after the other."""
+        group, arrays = self.layout.params, self.stored_params
+        for var, place in zip(group.vars, self.layout.storage[group.name].places, strict=True):
+            with self._step.dtypes():
+                array = place.outside(arrays[place.array])
+            yield var.name, array
 
     @property
     def batch_size(self) -> int | None:
