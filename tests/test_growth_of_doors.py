@@ -41,7 +41,7 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering import export
 from relaxjax.optim import SGD
 from relaxjax.passes import Gradient, LegalizeOps, SetupTrainer
-from relaxjax.passes.memory.report import memory
+from relaxjax.passes.memory.report.memory_report import memory
 
 EXCEPTIONS: dict[tuple[str, str], Law] = {}
 

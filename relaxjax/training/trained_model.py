@@ -18,7 +18,7 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.compiled import CompiledFunction
 from relaxjax.lowering.target import place_for
 from relaxjax.ops.platform import PLATFORM
-from relaxjax.passes.memory.report import MemoryReport
+from relaxjax.passes.memory.report.memory_report import MemoryReport
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE

@@ -16,8 +16,8 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import Adam
 from relaxjax.passes import SetupTrainer
-from relaxjax.passes.memory.report import MemoryReport
-from relaxjax.passes.memory.step import MemoryPlanError
+from relaxjax.passes.memory.program.step import MemoryPlanError
+from relaxjax.passes.memory.report.memory_report import MemoryReport
 from relaxjax.script import from_source
 from relaxjax.training import load_trainer
 

@@ -25,7 +25,7 @@ from relaxjax.passes import (
     SetupTrainer,
 )
 from relaxjax.passes.memory.offload import peak_as_written
-from relaxjax.passes.memory.step import MemoryPlanError
+from relaxjax.passes.memory.program.step import MemoryPlanError
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.script import from_source
 

@@ -31,9 +31,9 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
 )
-from relaxjax.passes.memory.planning import Planner
-from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.step import MemoryPlanError
+from relaxjax.passes.memory.planning.planner import Planner
+from relaxjax.passes.memory.program.program import Program
+from relaxjax.passes.memory.program.step import MemoryPlanError
 from relaxjax.script import relax as R
 from relaxjax.testing.equations import run
 
