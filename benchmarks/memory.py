@@ -37,14 +37,14 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
-from relaxjax.passes.memory.caller import Caller
-from relaxjax.passes.memory.choice import Chooser
-from relaxjax.passes.memory.in_place import with_reads_first
-from relaxjax.passes.memory.plan import Plan
-from relaxjax.passes.memory.planning import POLICIES, Planner
-from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.planning.choice import Chooser
+from relaxjax.passes.memory.planning.plan import Plan
+from relaxjax.passes.memory.planning.planner import POLICIES, Planner
+from relaxjax.passes.memory.program.caller import Caller
+from relaxjax.passes.memory.program.in_place import with_reads_first
+from relaxjax.passes.memory.program.program import Program
 from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, decided, rematerialized
-from relaxjax.passes.memory.report import memory
+from relaxjax.passes.memory.report.memory_report import memory
 from relaxjax.script import relax as R
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))

@@ -46,10 +46,10 @@ from .infrastructure.sequential import Sequential as Sequential
 from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
 from .layout.channels_last import ChannelsLast as ChannelsLast
 from .layout.convert_layout import ConvertLayout as ConvertLayout
+from .memory.loops.update_in_loops import UpdateInLoops as UpdateInLoops
 from .memory.offload import OffloadResiduals as OffloadResiduals
+from .memory.program.step import MemoryPlanError as MemoryPlanError
 from .memory.rematerialize import Rematerialize as Rematerialize
-from .memory.step import MemoryPlanError as MemoryPlanError
-from .memory.update_in_loops import UpdateInLoops as UpdateInLoops
 from .operators.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
 from .operators.backward_fold_scale_axis import (
     BackwardFoldScaleAxis as BackwardFoldScaleAxis,

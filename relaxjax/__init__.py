@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from .lowering import to_jax as to_jax
     from .lowering import to_python as to_python
     from .passes import SetupTrainer as SetupTrainer
-    from .passes.memory.report import MemoryReport as MemoryReport
-    from .passes.memory.report import memory as memory
+    from .passes.memory.report.memory_report import MemoryReport as MemoryReport
+    from .passes.memory.report.memory_report import memory as memory
     from .script import from_source as from_source
     from .torch import ImportedModel as ImportedModel
     from .torch import from_torch as from_torch
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Executable": "lowering",
     "ImportedModel": "torch",
-    "MemoryReport": "passes.memory.report",
+    "MemoryReport": "passes.memory.report.memory_report",
     "SetupTrainer": "passes",
     "TrainState": "autodiff",
     "Trainer": "training",
@@ -73,7 +73,7 @@ _HOMES = {
     "from_source": "script",
     "from_torch": "torch",
     "grad": "autodiff",
-    "memory": "passes.memory.report",
+    "memory": "passes.memory.report.memory_report",
     "to_jax": "lowering",
     "to_python": "lowering",
     "train_step": "autodiff",

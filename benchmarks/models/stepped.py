@@ -9,8 +9,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.passes import LegalizeOps, UpdateInLoops
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
-from relaxjax.passes.memory.caller import Caller
-from relaxjax.passes.memory.estimate import is_worth_a_plan
+from relaxjax.passes.memory.planning.estimate import is_worth_a_plan
+from relaxjax.passes.memory.program.caller import Caller
 from relaxjax.passes.memory.rematerialize import AUTO, decided, planned_by_itself, rematerialized
 from relaxjax.trainable.names import TRAIN_STEP
 

@@ -21,14 +21,14 @@ from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
-from .budget import MEMORY_BUDGET, Budget, budget_in_bytes
-from .caller import Caller, with_open_caller
-from .host_stacks import Stack, is_fetched, is_sent, stacks_of, with_stacks_on_host
-from .moments import has_number
-from .plan import Plan
-from .program import Program, check_sizes
-from .recompute import kind_of
-from .step import MemoryPlanError, Step
+from .loops.host_stacks import Stack, is_fetched, is_sent, stacks_of, with_stacks_on_host
+from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
+from .planning.plan import Plan
+from .planning.recompute import kind_of
+from .program.caller import Caller, with_open_caller
+from .program.program import Program, check_sizes
+from .program.step import MemoryPlanError, Step
+from .program.waits import has_number
 
 # The bytes from which on a value is worth a transfer, and the same as a share of the peak.
 _LEAST = 2**16

@@ -17,23 +17,23 @@ from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .asked_again import asked_again
-from .bound import Bound, least_bytes
-from .budget import MEMORY_BUDGET, Budget, budget_in_bytes
-from .caller import Caller, with_open_caller
-from .choice import Chooser, Figure
-from .estimate import LARGE, is_worth_a_plan
-from .kept_counts import KeptCounts
-from .kept_plans import KeptPlans
+from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
-from .plan import Plan
-from .planning import POLICIES, Planner
-from .planning_bar import planning_bar
-from .program import Program, check_sizes
-from .recompute import recomputed
-from .step import MemoryPlanError
-from .update_in_loops import UpdateInLoops
-from .ways import Ways
+from .planning.bound import Bound, least_bytes
+from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
+from .planning.choice import Chooser, Figure
+from .planning.estimate import LARGE, is_worth_a_plan
+from .planning.forms import Forms
+from .planning.kept_counts import KeptCounts
+from .planning.kept_plans import KeptPlans
+from .planning.plan import Plan
+from .planning.planner import POLICIES, Planner
+from .planning.planning_bar import planning_bar
+from .planning.recompute import recomputed
+from .planning.remembered import remembered
+from .program.caller import Caller, with_open_caller
+from .program.program import Program, check_sizes
+from .program.step import MemoryPlanError
 
 # A plan is followed whose predicted peak is at most this share of that of keeping everything: to
 # save less is not worth the operations, and may be an error of the prediction.
@@ -167,7 +167,7 @@ def decided(
         with planning_bar(_figure(whole, name, caller), name) as figure:
             return _decided(whole, name, options, caller, figure)
 
-    return asked_again(mod, (name, options, caller, chosen_platform()), find)
+    return remembered(mod, (name, options, caller, chosen_platform()), find)
 
 
 def _decided(
@@ -189,25 +189,25 @@ def _decided(
         return Chooser(planner, figure, counted)
 
     asked = {*must_keep, *must_recompute}
-    ways = Ways(mod, name, caller, first.program, first.total, asked, chooser)
+    forms = Forms(mod, name, caller, first.program, first.total, asked, chooser)
     if policy == AUTO:
-        return _by_itself(ways)
+        return _by_itself(forms)
     if policy == OFFLOAD:
-        planner = ways.chooser(ways.with_own_rows).planner
+        planner = forms.chooser(forms.with_own_rows).planner
         return Decided(planner, planner.free)
     if budget_bytes is None and _known(policy or "free") not in _DEAR:
-        return _by_policy(ways, policy or "free")
+        return _by_policy(forms, policy or "free")
     plans = KeptPlans(
         mod, (name, budget_bytes, policy, *map(tuple, (must_keep, must_recompute)), caller)
     )
-    kept = plans.read(lambda number: ways.chooser(ways.module(number)).planner)
+    kept = plans.read(lambda number: forms.chooser(forms.module(number)).planner)
     if kept is not None:
         return Decided(*kept)
     if budget_bytes is None:
-        found = _by_policy(ways, _known(policy or "free"))
+        found = _by_policy(forms, _known(policy or "free"))
     else:
-        found = _within(ways, budget_bytes)
-    plans.write(found.plan, ways.number(found.planner.program), found.limit)
+        found = _within(forms, budget_bytes)
+    plans.write(found.plan, forms.number(found.planner.program), found.limit)
     return found
 
 
@@ -272,40 +272,40 @@ def _as_run(mod: IRModule, caller: Caller | None) -> IRModule:
     return UpdateInLoops()(mod) if caller is not None and caller.updates_in_loops else mod
 
 
-def _by_itself(ways: Ways) -> Decided:
+def _by_itself(forms: Forms) -> Decided:
     """About the plan of "free" where that takes no longer, else one that keeps all.
 
     What hardly lowers the peak is not computed again. Also where all is kept, loops that would
     stack much in vain do not, and large gradients of few numbers come one after the other.
     """
-    planner = ways.chooser(ways.mod).planner
+    planner = forms.chooser(forms.mod).planner
     found = Decided(planner, planner.none)
     if chosen_platform() != "cpu":
         return found
-    for _, other in ways.lean(ways.mod, to="free"):
-        lean_planner = ways.chooser(other).planner
+    for _, other in forms.lean(forms.mod, to="free"):
+        lean_planner = forms.chooser(other).planner
         if lean_planner.none.peak <= _FASTER * planner.none.peak:
             found = Decided(lean_planner, lean_planner.none)
             break
     if found.plan.peak < LARGE:
         return found
-    planner, free, _ = _by_policy(ways, "free")
+    planner, free, _ = _by_policy(forms, "free")
     most = int(_WORTH * found.plan.peak)
     return Decided(planner, planner.with_spare_room(free, most)) if free.peak <= most else found
 
 
-def _by_policy(ways: Ways, policy: str) -> Decided:
+def _by_policy(forms: Forms, policy: str) -> Decided:
     """The plan of a policy, with loops that save less where that takes less memory.
 
     Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
     memory gets no more than by "balanced".
     """
-    everything = ways.chooser(ways.mod)
+    everything = forms.chooser(forms.mod)
     none = everything.planner.none
     if policy == "none":
         return Decided(everything.planner, none)
-    choosers = [(POLICIES[0], ways.chooser(ways.tied))]
-    choosers += [(level, ways.chooser(mod)) for level, mod in ways.lean(ways.tied, to=policy)]
+    choosers = [(POLICIES[0], forms.chooser(forms.tied))]
+    choosers += [(level, forms.chooser(mod)) for level, mod in forms.lean(forms.tied, to=policy)]
 
     def followed(policy: str) -> tuple[Chooser, Plan]:
         allowed = POLICIES[: POLICIES.index(policy) + 1]
@@ -323,9 +323,9 @@ def _by_policy(ways: Ways, policy: str) -> Decided:
     return Decided(way.planner, plan)
 
 
-def _within(ways: Ways, budget: Budget) -> Decided:
+def _within(forms: Forms, budget: Budget) -> Decided:
     """The first plan that keeps a budget, of loops that save all first, then ever less."""
-    found, name = ways.chooser(ways.mod), ways.name
+    found, name = forms.chooser(forms.mod), forms.name
     none = found.planner.none
     limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
     if found.bytes_of(none) <= limit:
@@ -336,8 +336,8 @@ def _within(ways: Ways, budget: Budget) -> Decided:
             f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
             "at least that, or a smaller batch"
         )
-    for other in chain([ways.tied], (leaner for _, leaner in ways.lean(ways.tied))):
-        one = found if other is ways.mod else ways.chooser(other)
+    for other in chain([forms.tied], (leaner for _, leaner in forms.lean(forms.tied))):
+        one = found if other is forms.mod else forms.chooser(other)
         plan = one.within(limit)
         if plan is not None:
             return Decided(one.planner, plan, limit)

@@ -12,8 +12,8 @@ from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.infrastructure.kinds import Pass
-from relaxjax.passes.memory.budget import Budget
-from relaxjax.passes.memory.update_in_loops import UpdateInLoops
+from relaxjax.passes.memory.loops.update_in_loops import UpdateInLoops
+from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings

@@ -30,7 +30,7 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
-from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.rematerialize import AUTO
 
 LOSS, ADJOINT = "loss", "loss_adjoint"

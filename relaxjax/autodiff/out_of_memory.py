@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from jax.errors import JaxRuntimeError
 
 from relaxjax.ir.tables import shown_bytes
-from relaxjax.passes.memory.bound import least_bytes
-from relaxjax.passes.memory.report import MemoryReport
-from relaxjax.passes.memory.step import MemoryPlanError
+from relaxjax.passes.memory.planning.bound import least_bytes
+from relaxjax.passes.memory.program.step import MemoryPlanError
+from relaxjax.passes.memory.report.memory_report import MemoryReport
 
 # As XLA says it on each platform: when it compiles, starts a program, or gives the result.
 _EXHAUSTED = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory")

@@ -14,8 +14,8 @@ from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform, known_platform, lowering_for
-from relaxjax.passes.memory.budget import Budget
-from relaxjax.passes.memory.report import MemoryReport
+from relaxjax.passes.memory.planning.budget import Budget
+from relaxjax.passes.memory.report.memory_report import MemoryReport
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.trainable.names import OPTIM_STATE

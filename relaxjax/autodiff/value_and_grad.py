@@ -20,8 +20,8 @@ from relaxjax.lowering.memory import compiled_bytes
 from relaxjax.ops.lax import x64_enabled
 from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, lowering_for
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
-from relaxjax.passes.memory.budget import Budget
-from relaxjax.passes.memory.report import MemoryReport, planned_report
+from relaxjax.passes.memory.planning.budget import Budget
+from relaxjax.passes.memory.report.memory_report import MemoryReport, planned_report
 from relaxjax.trainable.sharding import MeshLike
 from relaxjax.trainable.sharding_rules import ShardingLike
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from relaxjax.passes.memory.planning import POLICIES
+from relaxjax.passes.memory.planning.planner import POLICIES
 from relaxjax.passes.memory.rematerialize import OFFLOAD
 
 from .device import add_device

@@ -6,7 +6,7 @@ from typing import Any
 
 from relaxjax.autodiff import value_and_grad
 from relaxjax.autodiff.value_and_grad import ValueAndGrad
-from relaxjax.passes.memory.report import MemoryReport
+from relaxjax.passes.memory.report.memory_report import MemoryReport
 
 from .failure import InputError
 from .own import run_file

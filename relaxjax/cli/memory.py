@@ -43,7 +43,7 @@ from relaxjax.passes import (
     LegalizeOps,
     SimplifyGradient,
 )
-from relaxjax.passes.memory.report import ORDERS, MemoryReport, memory
+from relaxjax.passes.memory.report.memory_report import ORDERS, MemoryReport, memory
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.trainable.names import BACKBONE, TRAIN_STEP
 

@@ -29,7 +29,7 @@ from typing import Any
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import aligned, shown_bytes
 from relaxjax.passes import BindSymbolicVars, SetupTrainer
-from relaxjax.passes.memory.budget import budget_in_bytes
+from relaxjax.passes.memory.planning.budget import budget_in_bytes
 from relaxjax.trainable.names import OPTIM_STATE
 from relaxjax.trainable.sharding import Distribution
 from relaxjax.training.device_plan import (

@@ -24,7 +24,7 @@ from typing import Any
 
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.highlight import painted
-from relaxjax.passes.memory.planning import POLICIES
+from relaxjax.passes.memory.planning.planner import POLICIES
 from relaxjax.passes.memory.rematerialize import OFFLOAD
 from relaxjax.torch import from_torch
 from relaxjax.training import (

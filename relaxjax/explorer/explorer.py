@@ -10,8 +10,8 @@ from relaxjax.ir.flags import check_flags
 from relaxjax.ir.function import Function
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
-from relaxjax.passes.memory.asked_again import plans_remembered
-from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.memory.planning.budget import Budget
+from relaxjax.passes.memory.planning.remembered import plans_remembered
 from relaxjax.training.communication import CommunicationReport
 
 from .document import Communication, Document, Exchange

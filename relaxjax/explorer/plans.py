@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.printer import variable_names
-from relaxjax.passes.memory.memory_model import Buffer, Placement
-from relaxjax.passes.memory.plan import Plan as FoundPlan
-from relaxjax.passes.memory.planning import POLICIES, Planner
-from relaxjax.passes.memory.report import MemoryReport
+from relaxjax.passes.memory.planning.plan import Plan as FoundPlan
+from relaxjax.passes.memory.planning.planner import POLICIES, Planner
+from relaxjax.passes.memory.report.memory_report import MemoryReport
+from relaxjax.passes.memory.storage.memory_model import Buffer, Placement
 
 from .document import Choice, Life, Memory, Plan, Value
 from .printed import Places

@@ -25,9 +25,9 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.infrastructure.instruments import PassHistory
-from relaxjax.passes.memory.budget import Budget
-from relaxjax.passes.memory.report import MemoryReport, memory
-from relaxjax.passes.memory.step import MemoryPlanError
+from relaxjax.passes.memory.planning.budget import Budget
+from relaxjax.passes.memory.program.step import MemoryPlanError
+from relaxjax.passes.memory.report.memory_report import MemoryReport, memory
 from relaxjax.script import ArchiveError, from_source, load_archive
 from relaxjax.trainable.names import ADJOINT as LOSS_ADJOINT
 from relaxjax.trainable.names import BACKBONE

@@ -78,7 +78,7 @@ def fit(
     if len(reports) < epochs:
         plan.try_measuring(eval_data)
         if not position.total_steps:
-            warn_of_zeros(trainer.current_params)
+            warn_of_zeros(trainer)
     with ExitStack() as at_the_end:
         for callback in reversed(plan.callbacks):
             at_the_end.callback(callback.close)  # of each, even if that of another one fails
@@ -280,7 +280,7 @@ class _Plan:
     def check_params(self, step: int, epoch: int) -> None:
         """Raise where a parameter is not finite, unless nobody wants to know."""
         if self.check_numerics:
-            check_params(self.trainer.current_params, step, epoch)
+            check_params(self.trainer, step, epoch)
 
     def finish_epoch(self, position: Position) -> None:
         self.reporter.end(position.reports[-1])

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -38,31 +38,42 @@ def check_losses(losses: Sequence[float], first: int, epoch: int) -> None:
             raise DivergedError(f"the loss of step {step}, in epoch {epoch}, is {loss:g}")
 
 
-def check_params(params: Mapping[str, Any], step: int, epoch: int) -> None:
+def check_params(trainer: TrainedModel, step: int, epoch: int) -> None:
     """Raise where a parameter is not finite after a step; no later one would make it so."""
-    for name, array in params.items():
-        if is_float(str(array.dtype)) and not _all_finite(array):
+    if are_finite(trainer.stored_params):
+        return
+    for name, array in trainer.each_param():
+        if not are_finite([array]):
             raise DivergedError(
                 f"after step {step}, in epoch {epoch}, the parameter `{name}` is not finite"
             )
 
 
-def warn_of_zeros(params: Mapping[str, Any]) -> None:
+def are_finite(arrays: Iterable[Any]) -> bool:
+    """Whether each number is, of whatever integers and random keys are among the arrays."""
+    return all(_is_finite(array) for array in arrays if is_float(str(array.dtype)))
+
+
+def warn_of_zeros(trainer: TrainedModel) -> None:
     """Warn where nothing but zeros is multiplied, so that zeros are what gradients become, too.
 
     A single matrix of zeros is a good start for a linear model.
     """
-    matrices = [array for array in params.values() if array.ndim > 1]
-    if len(matrices) > 1 and not any(np.any(_on_host(array)) for array in matrices):
+    count = 0
+    for _, array in trainer.each_param():
+        if array.ndim > 1 and np.any(_on_host(array)):
+            return  # at the first one, as a rule
+        count += array.ndim > 1
+    if count > 1:
         warnings.warn(
-            f"all {len(matrices)} matrices among the parameters are zero, and so may their "
-            "gradients be: a training that begins there may learn next to nothing; draw them by "
+            f"all {count} matrices among the parameters are zero, and so may their gradients be: "
+            "a training that begins there may learn next to nothing; draw them by "
             "trainer.xavier_uniform_init_params(seed=0), or load them",
             stacklevel=4,  # where `Trainer.fit` was called
         )
 
 
-def _all_finite(array: Any) -> bool:
+def _is_finite(array: Any) -> bool:
     on_host = _on_host(array)
     return bool((np if isinstance(on_host, np.ndarray) else jnp).isfinite(on_host).all())
 

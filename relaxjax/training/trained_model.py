@@ -18,7 +18,7 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.compiled import CompiledFunction
 from relaxjax.lowering.target import place_for
 from relaxjax.ops.platform import PLATFORM
-from relaxjax.passes.memory.report import MemoryReport
+from relaxjax.passes.memory.report.memory_report import MemoryReport
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
@@ -106,13 +106,18 @@ class TrainedModel:
             self._change(group, group.seeded(as_seed(seed), self._arrays(group), places))
 
     @property
-    def current_params(self) -> dict[str, jax.Array]:
-        """The parameters by name as they are now, not copied: the next step takes their memory."""
+    def stored_params(self) -> Arrays:
+        """The parameters as a step holds them, not copied: the next step takes their memory."""
         self._check_initialised()
-        group = self.layout.params
-        with self._step.dtypes():
-            arrays = self._arrays(group)
-        return {var.name: array for var, array in zip(group.vars, arrays, strict=True)}
+        return self._state.params
+
+    def each_param(self) -> Iterator[tuple[str, jax.Array]]:
+        """The parameters as they are now, each with its name, one after the other."""
+        group, arrays = self.layout.params, self.stored_params
+        for var, place in zip(group.vars, self.layout.storage[group.name].places, strict=True):
+            with self._step.dtypes():
+                array = place.outside(arrays[place.array])
+            yield var.name, array
 
     @property
     def batch_size(self) -> int | None:

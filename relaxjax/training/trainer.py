@@ -18,7 +18,7 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.target import Target, agree, placement, platform_of
 from relaxjax.ops.cost_rules import elements
 from relaxjax.ops.platform import PLATFORM
-from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.training.loss_scale import LossScale
 from relaxjax.passes.training.setup_trainer import StepOptions, spread_over
 from relaxjax.passes.training.stack_layers import RollOption

@@ -123,7 +123,7 @@ def test_a_fault_of_a_file_that_has_changed_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "folder"),
     [
-        ("passes/memory/heap.py", "tests/passes/memory"),
+        ("passes/memory/storage/heap.py", "tests/passes/memory/storage"),
         ("relaxjax/ops/nn/norm.py", "tests/ops"),
         ("relaxjax/lowering/emit/source.py", "tests/lowering"),
     ],

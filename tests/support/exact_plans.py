@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 from relaxjax import Constant, DataflowVar, TensorType, Tuple, Var
 from relaxjax.ir.function import DataflowBlock, Function, SeqExpr, VarBinding
-from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.step import Step
+from relaxjax.passes.memory.program.program import Program
+from relaxjax.passes.memory.program.step import Step
 
 
 def random_program(seed: int, forward: int, backward: int) -> Program:

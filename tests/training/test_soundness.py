@@ -1,7 +1,9 @@
 """A training whose numbers are none any more ends, and one that begins with zeros says so."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, FEATURES, Classifier, batch, classifier, trainer_of
@@ -10,7 +12,8 @@ from relaxjax import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD
 from relaxjax.training import Checkpoints, DivergedError, Lines, NumericsError
-from relaxjax.training.soundness import check_params
+from relaxjax.training.soundness import are_finite
+from relaxjax.training.trained_model import TrainedModel
 
 QUIET = Lines(lambda line: None)
 GOOD = batch(0)
@@ -78,6 +81,21 @@ def test_it_is_looked_at_once_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert looked == [5, 10, 15]
 
 
+def test_good_parameters_stay_as_the_step_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To take those of equal layers out of their stacks copies each."""
+    taken: list[str] = []
+    each_param = TrainedModel.each_param
+
+    def noted(self: TrainedModel) -> Iterator[tuple[str, jax.Array]]:
+        for name, array in each_param(self):
+            taken.append(name)
+            yield name, array
+
+    monkeypatch.setattr(TrainedModel, "each_param", noted)
+    classifier().fit([GOOD] * 5, 3, reporter=QUIET)
+    assert len(taken) == 1  # a matrix, not all of whose numbers are 0
+
+
 def test_nobody_wants_to_know() -> None:
     (report,) = classifier().fit([NOTHING], 1, reporter=QUIET, check_numerics=False)
     assert np.isnan(report.loss)
@@ -111,7 +129,8 @@ def test_a_dynamic_scale_is_made_smaller_before_a_loss_is_to_blame(scale: Any) -
 
 
 def test_keys_and_integers_among_parameters_are_finite() -> None:
-    check_params({"steps": np.arange(3), "w": np.ones(3)}, 1, 1)
+    assert are_finite([np.arange(3), jax.random.key(0), np.ones(3)])
+    assert not are_finite([np.arange(3), np.array([1, np.inf])])
 
 
 def test_zeros_to_begin_with() -> None:

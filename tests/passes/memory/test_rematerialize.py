@@ -21,8 +21,8 @@ from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes import Gradient, MemoryPlanError, Rematerialize
-from relaxjax.passes.memory.planning import Planner
-from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.planning.planner import Planner
+from relaxjax.passes.memory.program.program import Program
 from relaxjax.script import relax as R
 from relaxjax.testing.equations import run
 

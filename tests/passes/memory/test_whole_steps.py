@@ -14,10 +14,10 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.optim import Adam
 from relaxjax.passes.differentiation.gradient import function_of
-from relaxjax.passes.memory.caller import Caller
-from relaxjax.passes.memory.in_place import with_reads_first
-from relaxjax.passes.memory.planning import Planner
-from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.planning.planner import Planner
+from relaxjax.passes.memory.program.caller import Caller
+from relaxjax.passes.memory.program.in_place import with_reads_first
+from relaxjax.passes.memory.program.program import Program
 from relaxjax.trainable.names import ADJOINT as STEP_ADJOINT
 
 STEP = "train_step"
@@ -143,7 +143,7 @@ def test_large_gradients_of_tables_come_one_after_the_other(
     types = [TensorType((4, 8), "float32")] * 2
     together = trainable(TABLES, MSELoss(), types)
     assert "R.grad.delay" not in together.script()
-    monkeypatch.setattr("relaxjax.passes.memory.moments._LARGE", 512 * 8 * 4)
+    monkeypatch.setattr("relaxjax.passes.memory.program.waits._LARGE", 512 * 8 * 4)
     in_turn = trainable(TABLES, MSELoss(), types)
     assert in_turn.script().count("R.grad.delay") == 8
     assert_structural_equal(in_turn, trainable(TABLES, MSELoss(), types, memory_policy="none"))
@@ -156,7 +156,7 @@ def test_large_gradients_of_tables_come_one_after_the_other(
 
 def test_gradients_that_are_needed_together_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that is taken or not looks at all of them before."""
-    monkeypatch.setattr("relaxjax.passes.memory.moments._LARGE", 512 * 8 * 4)
+    monkeypatch.setattr("relaxjax.passes.memory.program.waits._LARGE", 512 * 8 * 4)
     types = [TensorType((4, 8), "float32")] * 2
     mod = trainable(TABLES, MSELoss(), types, loss_scale="dynamic")
     assert "R.grad.delay" not in mod.script()

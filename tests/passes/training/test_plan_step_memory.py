@@ -13,7 +13,7 @@ from relaxjax.losses import MSELoss
 from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import MemoryPlanError, SetupTrainer
-from relaxjax.passes.memory.estimate import is_worth_a_plan
+from relaxjax.passes.memory.planning.estimate import is_worth_a_plan
 from relaxjax.script import relax as R
 
 LAYERS, ROWS, WIDTH = 6, 256, 32
@@ -98,7 +98,7 @@ def test_on_the_host_a_budget_is_for_one_device() -> None:
 def test_loops_stack_no_more_than_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rolled layers stack their products, not also what each got from the one before."""
     # A GELU is more beside such small products than beside usual ones, and so are six layers less.
-    monkeypatch.setattr("relaxjax.passes.memory.ways.FREE", 0.1)
+    monkeypatch.setattr("relaxjax.passes.memory.planning.forms.FREE", 0.1)
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize._FASTER", 0.75)
     kept = trained(trainable(roll_blocks=True, memory_policy="none"))
     lean = trained(trainable(roll_blocks=True))
@@ -110,7 +110,7 @@ def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) 
     """And nothing is compiled for it. This model's step is large once little counts as much."""
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", None)
     assert "_again" not in trainable().script()
-    monkeypatch.setattr("relaxjax.passes.memory.estimate.LARGE", 1024)
+    monkeypatch.setattr("relaxjax.passes.memory.planning.estimate.LARGE", 1024)
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.LARGE", 1024)
     assert_structural_equal(trainable(), trainable(memory_policy="auto"))
     again, by_free = (trainable(memory_policy=p).script().count("_again") for p in (None, "free"))

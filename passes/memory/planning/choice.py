@@ -1,0 +1,75 @@
+"""Choosing among plans by what XLA says of the programs that they make."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from .plan import Plan
+from .planner import Planner
+
+# The plans that budgets are met by lie so many steps apart, from everything kept to the least.
+_RUNGS = 16
+# A plan is not tried for a budget that it is expected to exceed by this factor.
+_BEYOND = 1.05
+
+# The temporary bytes of a program that follows a plan, by XLA's own count.
+Figure = Callable[[Plan], int]
+
+
+@dataclass
+class Chooser:
+    """Chooses among a planner's plans. Each is compiled at most once.
+
+    Choosers for the same program with other loops share what is `known`.
+    """
+
+    planner: Planner
+    figure: Figure
+    known: dict[Plan, int] = field(default_factory=dict)
+
+    def within(self, limit: int) -> Plan | None:
+        """The first plan on the way from keeping everything to keeping little that fits.
+
+        To tell how little suffices where none does, that of the smallest peak is tried in any case,
+        unless one that is predicted to take as little was tried before.
+        """
+        return next((plan for plan in self._way(limit) if self.bytes_of(plan) <= limit), None)
+
+    @property
+    def least(self) -> int:
+        """The fewest bytes of all the plans that were tried."""
+        return min(self.known.values())
+
+    def bytes_of(self, plan: Plan) -> int:
+        """What a plan takes by XLA's count."""
+        if plan not in self.known:
+            self.known[plan] = self.figure(plan)
+        return self.known[plan]
+
+    def _way(self, limit: int) -> Iterator[Plan]:
+        """Plans for ever lower peaks, but for those that are far from the limit."""
+        planner = self.planner
+        for first in (planner.none, planner.waiting, planner.free):
+            if self._may_fit(first.peak, limit):
+                yield first
+        none, least = planner.none.peak, planner.smallest[0].peak
+        for rung in range(1, _RUNGS):
+            target = int(none * (least / max(none, 1)) ** (rung / _RUNGS))
+            plan = planner.within(target) if self._may_fit(target, limit) else None
+            if plan is not None:
+                yield plan
+        first, *others = planner.smallest
+        lowest = min((plan.peak for plan in self.known), default=none)
+        if first.peak < lowest or self._may_fit(first.peak, limit):
+            yield first
+        yield from (plan for plan in others if self._may_fit(plan.peak, limit))
+
+    def _may_fit(self, peak: int, limit: int) -> bool:
+        """Whether XLA's count may be within a limit, by that of the last plan that was tried.
+
+        What is not predicted of one plan, such as a copy of a parameter, is not predicted of the
+        next one either: as many bytes are expected beyond the peak.
+        """
+        if not self.known:
+            return True
+        plan, taken = list(self.known.items())[-1]
+        return peak + taken - plan.peak <= limit * _BEYOND

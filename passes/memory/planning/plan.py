@@ -1,0 +1,74 @@
+"""A memory plan: the forward values that are kept for the backward part, and what that takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from relaxjax.ir.expr import Var
+
+from ..program.program import Program
+from ..program.schedule import Order, Task, extra_flops, schedule
+from ..storage.live_bytes import LiveBytes
+from ..storage.memory_model import Kernels, MemoryModel, Placement
+from ..storage.xla_cpu import XlaCpu
+
+# The models of memory by platform. Of the compilers of the others nothing is predicted.
+_MODELS: Mapping[str, MemoryModel] = {"cpu": XlaCpu()}
+_OTHERWISE: MemoryModel = LiveBytes()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The forward values that are kept, and what follows from that."""
+
+    program: Program
+    kept: frozenset[Var]
+    late: bool = False  # whether all that can wait for the backward part does
+    orders: tuple[Order, ...] = ()  # what waits besides
+
+    @property
+    def model(self) -> MemoryModel:
+        """What predicts the memory that it takes."""
+        return _MODELS.get(self.program.platform, _OTHERWISE)
+
+    @property
+    def peak(self) -> int:
+        """The most temporary bytes that are live at once."""
+        return self.placement.peak
+
+    @cached_property
+    def size(self) -> int:
+        """The temporary bytes that it is predicted to need: at the peak, there are gaps as well."""
+        return self.placement.size
+
+    @cached_property
+    def placement(self) -> Placement:
+        """Where its values are stored."""
+        return self.model.placed(self.kernels)
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """What it stores."""
+        inside = {var: size_inside(loop) for var, loop in self.program.loops.items()}
+        return self.model.kernels(self.program, self.tasks, inside)
+
+    @cached_property
+    def extra(self) -> int:
+        """The flops of what is computed again."""
+        return extra_flops(self.program, self.kept)
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is computed a second time, or waits that did not."""
+        return any(task.again or task.added for task in self.tasks)
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """The steps in their order, those among them that are made again too."""
+        return schedule(self.program, self.kept, self.late, self.orders)
+
+
+@lru_cache(maxsize=64)
+def size_inside(loop: Program) -> int:
+    """The temporary bytes that a step of a loop takes."""
+    return Plan(loop, frozenset()).size

@@ -1,0 +1,1 @@
+"""Where the bytes go, as people read it."""

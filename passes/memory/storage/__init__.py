@@ -1,0 +1,1 @@
+"""Models of memory: where what a program computes is stored, and from when to when."""

@@ -1,0 +1,67 @@
+"""Which plans are compiled for a budget, by what XLA has counted of others."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from relaxjax.passes.memory.planning.choice import Chooser
+
+
+@dataclass(frozen=True)
+class Plan:
+    peak: int
+
+
+@dataclass(frozen=True)
+class Planner:
+    """One that keeps everything, one at half of it, and the smallest ones."""
+
+    none: Plan
+    half: Plan
+    smallest: list[Plan]
+
+    @property
+    def waiting(self) -> Plan:
+        return self.none
+
+    @property
+    def free(self) -> Plan:
+        return self.half
+
+    def within(self, target: int) -> Plan | None:
+        return next((plan for plan in (self.half, *self.smallest) if plan.peak <= target), None)
+
+
+def tried(planner: Planner, limit: int, beyond: int, known: dict[Any, int]) -> list[int]:
+    """The peaks of the plans that are compiled, which take so many bytes beyond them."""
+    made: Any = planner
+    chooser = Chooser(made, lambda plan: plan.peak + beyond, known)
+    before = len(known)
+    found = chooser.within(limit)
+    assert found is None or found.peak + beyond <= limit
+    return [plan.peak for plan in list(known)[before:]]
+
+
+PLANNER = Planner(Plan(1000), Plan(500), [Plan(300), Plan(400)])
+
+
+@pytest.mark.parametrize(
+    ("limit", "peaks"),
+    [
+        (700, [1000, 500]),  # the second one takes 600
+        (580, [1000, 500, 300]),  # 600 is so near that it is compiled
+        (450, [1000, 300]),  # one of 500 is expected to take 600 there, and is not compiled
+        (350, [1000, 300]),  # nothing suffices, but 300 tells how little there is
+    ],
+)
+def test_what_is_expected_to_be_too_much_is_not_compiled(limit: int, peaks: list[int]) -> None:
+    assert tried(PLANNER, limit, 100, {}) == peaks
+
+
+def test_a_form_that_takes_no_less_is_not_compiled_to_tell_so() -> None:
+    known: dict[Any, int] = {}
+    assert tried(PLANNER, 350, 100, known) == [1000, 300]
+    other = Planner(Plan(990), Plan(510), [Plan(301)])
+    assert tried(other, 350, 100, known) == []
+    assert tried(Planner(Plan(980), Plan(510), [Plan(290)]), 350, 100, known) == [290]
