@@ -13,7 +13,6 @@ from relaxjax.losses import CosineEmbeddingLoss, CrossEntropyLoss, HuberLoss, Sm
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.torch import TorchImportError
 from relaxjax.torch.aten import TABLE
-from relaxjax.torch.aten.pooling import upsample_bilinear, upsample_nearest
 from relaxjax.torch.aten.promotion import result_dtype
 from relaxjax.torch.loss_modules import is_torch_loss, loss_of
 from relaxjax.torch.sizes import Sizes
@@ -97,16 +96,22 @@ def torch_loss(name: str, **options: Any) -> Any:
     return kind(**{"reduction": "mean", **options})
 
 
-@pytest.mark.parametrize("rule", [upsample_nearest, upsample_bilinear])
-def test_an_image_is_resized_by_the_quotient_of_its_sizes_alone(rule: Any) -> None:
+@pytest.mark.parametrize("name", ["upsample_nearest2d", "upsample_bilinear2d"])
+def test_an_image_is_resized_by_the_quotient_of_its_sizes_alone(name: str) -> None:
     """PyTorch reads places by the scale that was asked for, and not by what is left of it."""
+    rule, by_scales = TABLE[f"aten.{name}.default"].rule, TABLE[f"aten.{name}.vec"].rule
     image = Var("image", TensorType((1, 2, 5, 5), "float32"))
     with pytest.raises(ValueError, match=r"an axis of 5 times 1\.5 is 7, which is rounded"):
-        rule(image, [7, 7], scales_h=1.5, scales_w=1.5)
+        rule(self=image, output_size=[7, 7], scales_h=1.5, scales_w=1.5)
     with pytest.raises(ValueError, match=r"an axis of 5 times 1\.5 is 7, which is rounded"):
-        rule(image, None, scale_factors=[1.5, 1.5])
-    assert rule(image, [10, 10], scales_h=2.0, scales_w=2.0).ty.dims == (1, 2, 10, 10)
-    assert rule(image, [7, 7]).ty.dims == (1, 2, 7, 7)
+        by_scales(input=image, output_size=None, scale_factors=[1.5, 1.5])
+    assert rule(self=image, output_size=[10, 10], scales_h=2.0, scales_w=2.0).ty.dims == (
+        1,
+        2,
+        10,
+        10,
+    )
+    assert rule(self=image, output_size=[7, 7]).ty.dims == (1, 2, 7, 7)
 
 
 def test_losses_of_torch_are_ours_with_the_same_options() -> None:

@@ -2,19 +2,27 @@
 
 from . import attending as attending
 from . import binary as binary
+from . import copies as copies
 from . import creation as creation
+from . import diagonals as diagonals
 from . import images as images
 from . import indexing as indexing
+from . import joining as joining
 from . import losses as losses
 from . import matrices as matrices
+from . import matrix_norms as matrix_norms
 from . import norms as norms
+from . import order as order
 from . import padding as padding
+from . import pairs as pairs
 from . import places as places
 from . import pointwise as pointwise
 from . import pooling as pooling
 from . import products as products
 from . import recurrent as recurrent
 from . import reductions as reductions
+from . import resizing as resizing
 from . import shapes as shapes
 from . import slicing as slicing
+from . import special as special
 from .table import TABLE as TABLE

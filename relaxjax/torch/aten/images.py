@@ -9,7 +9,6 @@ from relaxjax.ir.expr import Constant, Expr, np_dtype
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
 
 from .padding import padded
-from .pooling import image_sizes, resized
 from .shapes import permute, product, shaped
 from .table import aten
 
@@ -32,32 +31,6 @@ def grid_sampler(
 def affine_grid_generator(theta: Expr, size: Sequence[Dim], align_corners: bool) -> Expr:
     found = call("image.affine_grid", theta, list(size[2:]), align_corners)
     return permute(found, [0, *range(2, ndim_of(found)), 1])
-
-
-@aten("upsample_bicubic2d.vec", "upsample_bicubic2d.default")
-def upsample_bicubic(
-    input: Expr,
-    output_size: Sequence[Dim] | None = None,
-    align_corners: bool = False,
-    scale_factors: Sequence[float] | None = None,
-) -> Expr:
-    size = image_sizes(input, output_size, scale_factors)
-    transformation = "align_corners" if align_corners else "half_pixel"
-    return resized(input, size, scale_factors or (None, None), "cubic", transformation)
-
-
-@aten("upsample_linear1d.vec", "upsample_linear1d.default")
-def upsample_linear(
-    input: Expr,
-    output_size: Sequence[Dim] | None = None,
-    align_corners: bool = False,
-    scale_factors: Sequence[float] | None = None,
-) -> Expr:
-    """As an image of one row."""
-    size = image_sizes(input, output_size, scale_factors)
-    transformation = "align_corners" if align_corners else "half_pixel"
-    image, scales = call("expand_dims", input, 2), [None, *(scale_factors or (None,))]
-    return call("squeeze", resized(image, [1, *size], scales, "linear", transformation), [2])
 
 
 @aten("im2col.default")

@@ -1,14 +1,15 @@
 """Operators that read and write at places which tensors say."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
-from .promotion import cast
-from .shapes import broadcast_sizes, expand, permute, place_of, shaped
+from .promotion import cast, highest, is_floating, lowest
+from .shapes import broadcast_sizes, expand, permute, place_of, product, shaped
 from .table import aten
 
 
@@ -39,6 +40,24 @@ def embedding(
 def index_select(self: Expr, dim: int, index: Expr) -> Expr:
     place = place_of(dim, ndim_of(self))
     return call("take", self, from_front(index, dims_of(self)[place]), place)
+
+
+@aten("take.default")
+def take(self: Expr, index: Expr) -> Expr:
+    """The elements at places of the tensor as one row."""
+    flat = shaped(self, [product(dims_of(self))])
+    return call("take", flat, from_front(index, dims_of(flat)[0]), 0)
+
+
+@aten("put.default")
+def put(self: Expr, index: Expr, source: Expr, accumulate: bool = False) -> Expr:
+    """The tensor with elements written, or added, at places of it as one row."""
+    size = product(dims_of(self))
+    places = from_front(shaped(index, [product(dims_of(index))]), size)
+    updates = shaped(source, [product(dims_of(source))])
+    how = "add" if accumulate else "update"
+    written = call("scatter_elements", shaped(self, [size]), places, updates, 0, how)
+    return shaped(written, dims_of(self))
 
 
 @aten("gather.default")
@@ -97,8 +116,46 @@ def scatter_reduce(
 ) -> Expr:
     names = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "mean"}
     if not include_self:
-        raise ValueError("scatter_reduce without the tensor itself is not there here")
+        return _scattered_alone(self, dim, index, src, reduce)
     return _scattered(names[reduce])(self, dim, index, src)
+
+
+def _neutral(reduce: str, dtype: str) -> Expr:
+    """What changes nothing that it is put to."""
+    if reduce == "amax" and is_floating(dtype):
+        return cast(-inf, dtype)
+    extremes = {"amax": lowest, "amin": highest}
+    given = extremes[reduce](dtype) if reduce in extremes else int(reduce == "prod")
+    return cast(given, dtype)
+
+
+def _scattered_alone(x: Expr, dim: int, index: Expr, src: Expr, reduce: str) -> Expr:
+    """Of what is written to an element alone; where nothing is written, the tensor stays."""
+    dtype = dtype_of(x)
+    ones = call("broadcast_to", cast(1, "int64"), ShapeExpr(dims_of(index)))
+    counts = scatter_add(call("zeros_like", x, "int64"), dim, index, ones)
+    is_written = counts > scalar(0, counts)
+    neutral = _neutral(reduce, dtype)
+    base = where(is_written, neutral, x)
+    if reduce == "mean":
+        total, count = scatter_add(base, dim, index, src), cast(counts, dtype)
+        count = where(is_written, count, scalar(1, count))
+        return total / count if is_floating(dtype) else call("floor_divide", total, count)
+    found = scatter_reduce(base, dim, index, src, reduce)
+    if reduce not in ("amax", "amin") or not is_floating(dtype):
+        return found
+    # PyTorch counts the tensor among those that share the adjoint where it equals the extreme one.
+    found = call("grad.no_grad", found)
+    shares = where(call("equal", x, found), call("grad.no_grad", x), neutral)
+    return scatter_reduce(where(is_written, shares, x), dim, index, src, reduce)
+
+
+@aten("scatter.reduce", "scatter.value_reduce")
+def scatter_by(
+    self: Expr, dim: int, index: Expr, src: Any = None, reduce: str = "add", value: Any = None
+) -> Expr:
+    names = {"add": "add", "multiply": "mul"}
+    return _scattered(names[reduce])(self, dim, index, value if src is None else src)
 
 
 @aten("index_add.default")

@@ -1,12 +1,10 @@
-"""Pooling, adaptive pooling, and images in other sizes."""
+"""Pooling, and adaptive pooling."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, ndim_of
-from relaxjax.ops.shapes import same_dims
 
 from .padding import padded
 from .reductions import mean
@@ -109,69 +107,3 @@ for _count in (1, 2, 3):
     for _name in ("adaptive_avg_pool", "_adaptive_avg_pool"):
         aten(f"{_name}{_count}d.default")(_adaptive_avg_pool(_count))
     aten(f"adaptive_max_pool{_count}d.default")(_adaptive_max_pool(_count))
-
-
-def image_sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) -> list[Dim]:
-    """The sizes of an image that is resized, which are given, or by scales."""
-    if size is not None:
-        return list(size)
-    spatial = dims_of(x)[2:]
-    wanted: list[Dim] = []
-    for length, scale in zip(spatial, scales or (), strict=True):
-        if isinstance(length, int):
-            wanted.append(int(length * scale))
-        elif scale == int(scale):
-            wanted.append(length * int(scale))
-        else:
-            raise ValueError(f"an axis of {length} times {scale} has no size that is known")
-    return wanted
-
-
-def resized(
-    x: Expr, size: Sequence[Dim], scales: Sequence[float | None], method: str, transformation: str
-) -> Expr:
-    """An image in another size. A scale that is not the quotient of the sizes is not there here."""
-    for length, wanted, scale in zip(dims_of(x)[2:], size, scales, strict=True):
-        if scale is None:
-            continue
-        if scale != int(scale):
-            is_exact = isinstance(length, int) and length * scale == wanted
-        else:
-            is_exact = same_dims([length * int(scale)], [wanted])
-        if not is_exact:
-            raise ValueError(f"an axis of {length} times {scale} is {wanted}, which is rounded")
-    rounding = "floor" if method == "nearest_neighbor" else ""
-    return call("image.resize2d", x, list(size), None, "NCHW", method, transformation, rounding)
-
-
-@aten("upsample_nearest2d.vec", "upsample_nearest2d.default")
-def upsample_nearest(
-    self: Expr | None = None,
-    output_size: Sequence[Dim] | None = None,
-    scale_factors: Sequence[float] | None = None,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-    **named: Any,
-) -> Expr:
-    x = named.get("input", self)
-    assert x is not None
-    size = image_sizes(x, output_size, scale_factors)
-    scales = scale_factors or (scales_h, scales_w)
-    return resized(x, size, scales, "nearest_neighbor", "asymmetric")
-
-
-@aten("upsample_bilinear2d.vec", "upsample_bilinear2d.default")
-def upsample_bilinear(
-    self: Expr | None = None,
-    output_size: Sequence[Dim] | None = None,
-    align_corners: bool = False,
-    scale_factors: Sequence[float] | None = None,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-    **named: Any,
-) -> Expr:
-    x = named.get("input", self)
-    assert x is not None
-    size = image_sizes(x, output_size, scale_factors)
-    transformation = "align_corners" if align_corners else "half_pixel"
-    return resized(x, size, scale_factors or (scales_h, scales_w), "linear", transformation)

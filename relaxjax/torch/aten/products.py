@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
 
-from .promotion import cast
-from .shapes import shaped, t
+from .binary import mul
+from .promotion import cast, promoted
+from .shapes import permute, place_of, shaped, t
+from .shapes import product as size_of
 from .table import aten
 
 
@@ -28,6 +30,87 @@ def matmul(self: Expr, other: Expr) -> Expr:
 @aten("mv.default")
 def mv(self: Expr, vec: Expr) -> Expr:
     return product(self, vec)
+
+
+@aten("inner.default")
+def inner(self: Expr, other: Expr) -> Expr:
+    """The sum of products along the last axes of both."""
+    if not ndim_of(self) or not ndim_of(other):
+        return self * other
+    return tensordot(self, other, [ndim_of(self) - 1], [ndim_of(other) - 1])
+
+
+@aten("tensordot.default")
+def tensordot(self: Expr, other: Expr, dims_self: Sequence[int], dims_other: Sequence[int]) -> Expr:
+    """The sum of products along pairs of axes, of which one may have the length 1."""
+    left = [place_of(dim, ndim_of(self)) for dim in dims_self]
+    right = [place_of(dim, ndim_of(other)) for dim in dims_other]
+    x, y = self, other
+    for one, two in zip(left, right, strict=True):
+        lengths = dims_of(x)[one], dims_of(y)[two]
+        if lengths[0] != lengths[1] and lengths[1] == 1:
+            x = call("sum", x, [one], True)
+        elif lengths[0] != lengths[1] and lengths[0] == 1:
+            y = call("sum", y, [two], True)
+    rows = [axis for axis in range(ndim_of(x)) if axis not in left]
+    columns = [axis for axis in range(ndim_of(y)) if axis not in right]
+    sizes = [*(dims_of(x)[axis] for axis in rows), *(dims_of(y)[axis] for axis in columns)]
+    count = size_of([dims_of(x)[axis] for axis in left])
+    first = shaped(permute(x, [*rows, *left]), [size_of(sizes[: len(rows)]), count])
+    second = shaped(permute(y, [*right, *columns]), [count, size_of(sizes[len(rows) :])])
+    return shaped(product(first, second), sizes)
+
+
+@aten("kron.default")
+def kron(self: Expr, other: Expr) -> Expr:
+    """Each element of one times all of the other, as blocks."""
+    x, y = promoted(self, other)
+    ndim = max(ndim_of(x), ndim_of(y))
+    sizes = [[*[1] * (ndim - ndim_of(one)), *dims_of(one)] for one in (x, y)]
+    first = shaped(x, [size for one in sizes[0] for size in (one, 1)])
+    second = shaped(y, [size for one in sizes[1] for size in (1, one)])
+    found = mul(first, second)
+    return shaped(found, [one * other for one, other in zip(*sizes, strict=True)])
+
+
+@aten("linalg_multi_dot.default", "chain_matmul.default")
+def multi_dot(
+    tensors: Sequence[Expr] | None = None, matrices: Sequence[Expr] | None = None
+) -> Expr:
+    first, *rest = tensors or matrices or ()
+    for one in rest:
+        first = product(first, one)
+    return first
+
+
+@aten("linalg_matrix_power.default", "matrix_power.default")
+def matrix_power(self: Expr | None = None, n: int = 1, A: Expr | None = None) -> Expr:  # noqa: N803  # torch's name
+    """By squares, as many products as the power has digits in base 2."""
+    x = A if self is None else self
+    assert x is not None
+    base = call("linalg.inv", x) if n < 0 else x
+    found, left = None, abs(n)
+    while left:
+        if left % 2:
+            found = base if found is None else product(found, base)
+        left //= 2
+        base = product(base, base) if left else base
+    if found is not None:
+        return found
+    one = call("eye", dims_of(x)[-1], None, 0, dtype_of(x))
+    return call("broadcast_to", one, ShapeExpr(dims_of(x)))
+
+
+@aten("addr.default")
+def addr(self: Expr, vec1: Expr, vec2: Expr, beta: Any = 1, alpha: Any = 1) -> Expr:
+    total = _scaled(outer(vec1, vec2), alpha)
+    return total if beta == 0 else _scaled(self, beta) + total
+
+
+@aten("addbmm.default")
+def addbmm(self: Expr, batch1: Expr, batch2: Expr, beta: Any = 1, alpha: Any = 1) -> Expr:
+    total = _scaled(call("sum", product(batch1, batch2), [0]), alpha)
+    return total if beta == 0 else _scaled(self, beta) + total
 
 
 @aten("outer.default", "ger.default")

@@ -102,3 +102,10 @@ def lowest(dtype: str) -> Any:
     if kind_of(dtype) == 2:
         return -_LARGEST[dtype]
     return 0 if dtype == "bool" else int(np.iinfo(np_dtype(dtype)).min)
+
+
+def highest(dtype: str) -> Any:
+    """The largest number of a dtype: infinity, of floats."""
+    if kind_of(dtype) == 2:
+        return float("inf")
+    return 1 if dtype == "bool" else int(np.iinfo(np_dtype(dtype)).max)

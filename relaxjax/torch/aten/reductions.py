@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
 from .magnitudes import magnitude, powers, root
-from .promotion import cast, floating, kind_of, promoted
+from .promotion import cast, floating, is_floating, kind_of, promoted
 from .shapes import place_of
 from .table import aten
 
@@ -38,6 +38,24 @@ def sum_default(
     self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None = None
 ) -> Expr:
     return reduced("sum", _sums_dtype(self, dtype), dim, keepdim)
+
+
+def _known(x: Expr) -> Expr:
+    return call("logical_not", call("isnan", x))
+
+
+@aten("nansum.default")
+def nansum(self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
+    """The sum of all that is not NaN."""
+    x = where(_known(self), self, scalar(0, self)) if is_floating(dtype_of(self)) else self
+    return sum_default(x, dim, keepdim, dtype)
+
+
+@aten("nanmean.default")
+def nanmean(self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
+    """The mean of all that is not NaN."""
+    count = reduced("sum", cast(_known(self), dtype or dtype_of(self)), dim, keepdim)
+    return nansum(self, dim, keepdim, dtype) / count
 
 
 @aten("mean.default", "mean.dim")
@@ -288,8 +306,8 @@ def argsort(self: Expr, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @aten("dot.default", "vdot.default")
-def dot(self: Expr, tensor: Expr) -> Expr:
-    return call("sum", self * tensor)
+def dot(self: Expr, tensor: Expr | None = None, other: Expr | None = None) -> Expr:
+    return call("sum", self * (other if tensor is None else tensor))
 
 
 @aten("trace.default")

@@ -33,7 +33,7 @@ def _place(place: Any, size: Dim) -> Dim:
     return dim_min(place, size)
 
 
-def _put_slice(
+def put_slice(
     base: Expr, new: Expr, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Expr:
     place = place_of(dim, ndim_of(base))
@@ -41,7 +41,7 @@ def _put_slice(
     return call("slice_scatter", base, new, first, last, step, axis=place)
 
 
-@view("slice.Tensor", put=_put_slice)
+@view("slice.Tensor", put=put_slice)
 def slice_tensor(
     self: Expr, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Expr:
@@ -57,11 +57,11 @@ def slice_tensor(
 def slice_scatter(
     self: Expr, src: Expr, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Expr:
-    return _put_slice(self, cast(src, dtype_of(self)), dim, start, end, step)
+    return put_slice(self, cast(src, dtype_of(self)), dim, start, end, step)
 
 
 def _put_narrow(base: Expr, new: Expr, dim: int, start: Any, length: Dim) -> Expr:
-    return _put_slice(base, new, dim, start, start + length)
+    return put_slice(base, new, dim, start, start + length)
 
 
 @view("narrow.default", put=_put_narrow)
@@ -73,7 +73,7 @@ def narrow(self: Expr, dim: int, start: Any, length: Dim) -> Expr:
 
 def _put_select(base: Expr, new: Expr, dim: int, index: Dim) -> Expr:
     place = place_of(dim, ndim_of(base))
-    return _put_slice(base, call("expand_dims", new, place), place, *_one_place(base, place, index))
+    return put_slice(base, call("expand_dims", new, place), place, *_one_place(base, place, index))
 
 
 def _one_place(x: Expr, place: int, index: Dim) -> tuple[Dim, Dim]:
@@ -103,7 +103,7 @@ def _cut(x: Expr, dim: int, sizes: Sequence[Dim]) -> list[Expr]:
 
 def _put_piece(base: Expr, new: Expr, place: int, dim: int, sizes: Sequence[Dim]) -> Expr:
     start = dim_sum(sizes[:place])
-    return _put_slice(base, new, dim, start, start + sizes[place])
+    return put_slice(base, new, dim, start, start + sizes[place])
 
 
 def _even(size: Dim, length: Dim) -> list[Dim]:

@@ -1,0 +1,112 @@
+"""Images in other sizes: of one, two or three spatial axes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dims_of
+from relaxjax.ops.shapes import same_dims
+
+from .table import aten
+
+_NEAREST = "nearest_neighbor"
+# How ATen calls smooth ways of resizing, and of how many axes each is.
+_SMOOTH = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+
+
+def _sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) -> list[Dim]:
+    """The sizes of an image that is resized, which are given, or by scales."""
+    if size is not None:
+        return list(size)
+    wanted: list[Dim] = []
+    for length, scale in zip(dims_of(x)[2:], scales or (), strict=True):
+        if isinstance(length, int):
+            wanted.append(int(length * scale))
+        elif scale == int(scale):
+            wanted.append(length * int(scale))
+        else:
+            raise ValueError(f"an axis of {length} times {scale} has no size that is known")
+    return wanted
+
+
+def _check_scales(x: Expr, size: Sequence[Dim], scales: Sequence[float | None]) -> None:
+    """A scale that is not the quotient of the sizes is not there here."""
+    for length, wanted, scale in zip(dims_of(x)[2:], size, scales, strict=True):
+        if scale is None:
+            continue
+        if scale != int(scale):
+            is_exact = isinstance(length, int) and length * scale == wanted
+        else:
+            is_exact = same_dims([length * int(scale)], [wanted])
+        if not is_exact:
+            raise ValueError(
+                f"an axis of {length} times {scale} is {wanted}, which is rounded: give the "
+                "sizes instead of the scale, or `recompute_scale_factor=True`"
+            )
+
+
+def _resized(x: Expr, size: Sequence[Dim], method: str, transformation: str, rounding: str) -> Expr:
+    if len(size) == 3:
+        how = ("NCDHW", method, transformation, rounding)
+        return call("image.resize3d", x, list(size), None, *how)
+    how = ("NCHW", method, transformation, rounding)
+    if len(size) == 1:  # an image of one row
+        row = call("image.resize2d", call("expand_dims", x, 2), [1, *size], None, *how)
+        return call("squeeze", row, [2])
+    return call("image.resize2d", x, list(size), None, *how)
+
+
+def _given(
+    image: Expr | None,
+    size: Sequence[Dim] | None,
+    scale_factors: Sequence[float] | None,
+    named: Mapping[str, Any],
+) -> tuple[Expr, list[Dim]]:
+    """The image and its new sizes, whatever the overload calls its arguments."""
+    x = named["input"] if image is None else image
+    wanted = _sizes(x, size, scale_factors)
+    scales = scale_factors or [one for key, one in named.items() if key.startswith("scales")]
+    _check_scales(x, wanted, scales or [None] * len(wanted))
+    return x, wanted
+
+
+def _nearest(transformation: str, rounding: str) -> Callable[..., Expr]:
+    def rule(
+        self: Expr | None = None,
+        output_size: Sequence[Dim] | None = None,
+        scale_factors: Sequence[float] | None = None,
+        **named: Any,
+    ) -> Expr:
+        x, size = _given(self, output_size, scale_factors, named)
+        return _resized(x, size, _NEAREST, transformation, rounding)
+
+    return rule
+
+
+def _smooth(method: str) -> Callable[..., Expr]:
+    def rule(
+        self: Expr | None = None,
+        output_size: Sequence[Dim] | None = None,
+        align_corners: bool = False,
+        scale_factors: Sequence[float] | None = None,
+        **named: Any,
+    ) -> Expr:
+        x, size = _given(self, output_size, scale_factors, named)
+        transformation = "align_corners" if align_corners else "half_pixel"
+        return _resized(x, size, method, transformation, "")
+
+    return rule
+
+
+def _declare() -> None:
+    for count in (1, 2, 3):
+        name, exact = f"upsample_nearest{count}d", f"_upsample_nearest_exact{count}d"
+        aten(f"{name}.vec", f"{name}.default")(_nearest("asymmetric", "floor"))
+        aten(f"{exact}.vec", f"{exact}.default")(_nearest("half_pixel", "round_prefer_ceil"))
+    for kind, count in _SMOOTH.items():
+        name = f"upsample_{kind}{count}d"
+        aten(f"{name}.vec", f"{name}.default")(_smooth("cubic" if kind == "bicubic" else "linear"))
+
+
+_declare()

@@ -1,0 +1,82 @@
+"""Functions of statistics and of numbers, on each element."""
+
+import math
+from typing import Any
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dtype_of, scalar, where
+
+from .promotion import cast, floating, is_floating, promoted
+from .table import aten
+
+_ROOT_HALF = math.sqrt(0.5)
+
+
+def _scaled(factor: float) -> Any:
+    def rule(self: Expr) -> Expr:
+        x = floating(self)
+        return x * scalar(factor, x)
+
+    return rule
+
+
+aten("deg2rad.default")(_scaled(math.pi / 180))
+aten("rad2deg.default")(_scaled(180 / math.pi))
+
+
+@aten("special_ndtr.default")
+def ndtr(self: Expr) -> Expr:
+    """The share of a normal distribution below a number."""
+    x = floating(self)
+    return scalar(0.5, x) * call("erfc", -x * scalar(_ROOT_HALF, x))
+
+
+@aten("special_entr.default")
+def entr(self: Expr) -> Expr:
+    """-x * log(x), 0 at 0, and minus infinity below."""
+    x = floating(self)
+    zero, one = scalar(0, x), scalar(1, x)
+    is_above = call("logical_or", x > zero, call("isnan", x))
+    above = where(is_above, x, one)
+    at_zero = where(call("equal", x, zero), zero, scalar(-math.inf, x))
+    return where(is_above, -above * call("log", above), at_zero)
+
+
+@aten("special_xlog1py.default", "special_xlog1py.other_scalar", "special_xlog1py.self_scalar")
+def xlog1py(self: Any, other: Any) -> Expr:
+    """x * log(1 + y), which is 0 where x is 0, unless y is NaN."""
+    x, y = map(floating, promoted(self, other))
+    zero = scalar(0, x)
+    is_zero = call("logical_and", call("equal", x, zero), call("logical_not", call("isnan", y)))
+    return where(is_zero, zero, x * call("log1p", where(is_zero, zero, y)))
+
+
+@aten("polygamma.default", "special_polygamma.default")
+def polygamma(n: int, self: Expr) -> Expr:
+    x = floating(self)
+    return call("digamma", x) if n == 0 else call("polygamma", scalar(n, x), x)
+
+
+@aten("mvlgamma.default", "special_multigammaln.default")
+def mvlgamma(self: Expr, p: int) -> Expr:
+    """The logarithm of the gamma function of several dimensions."""
+    x = floating(self)
+    total = scalar(p * (p - 1) / 4 * math.log(math.pi), x)
+    for place in range(p):
+        total = total + call("lgamma", x - scalar(place / 2, x))
+    return total
+
+
+@aten("isposinf.default")
+def isposinf(self: Expr) -> Expr:
+    return _infinite(self, 1)
+
+
+@aten("isneginf.default")
+def isneginf(self: Expr) -> Expr:
+    return _infinite(self, -1)
+
+
+def _infinite(x: Expr, sign: int) -> Expr:
+    y = floating(x) if not is_floating(dtype_of(x)) else x
+    return call("equal", y, cast(sign * math.inf, dtype_of(y)))
