@@ -71,10 +71,10 @@ aten("fmin.default")(_numbers_first("less_equal"))
 
 @aten("heaviside.default")
 def heaviside(self: Expr, values: Expr) -> Expr:
-    """0 below 0, 1 above, and `values` at 0; PyTorch has no gradient of it."""
+    """0 below 0, 1 above, and `values` at 0, to which its adjoint goes."""
     x, y = promoted(self, values)
     step = cast(x > scalar(0, x), dtype_of(x))
-    return where(call("equal", x, scalar(0, x)), fixed(y), step)
+    return where(call("equal", x, scalar(0, x)), y, step)
 
 
 @aten("ldexp.Tensor")

@@ -14,8 +14,29 @@ from .table import aten
 _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
 _DIFFERENT = f"{_COUNTED}find them before, and give them to the model as an input"
-# What to do instead of operators whose results have as many elements as values say.
+_DRAWN = "what is drawn here would be other numbers: draw them before, and give them to `forward`"
+_FREE = "vectors of decompositions have no sign of their own: "
+# What to do instead of operators whose results have as many elements as values say, or that differ.
 INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm"),
+            *("normal", "normal_", "uniform_", "bernoulli", "bernoulli_", "exponential_"),
+            *("multinomial", "poisson", "cauchy_", "log_normal_", "geometric_", "random_"),
+            *("rrelu", "rrelu_with_noise", "alpha_dropout", "feature_alpha_dropout"),
+            *("fractional_max_pool2d", "fractional_max_pool3d"),
+        ),
+        _DRAWN,
+    ),
+    "linalg_eigh": f"{_FREE}torch.linalg.eigvalsh is read",
+    "linalg_svd": f"{_FREE}torch.linalg.svdvals is read",
+    "linalg_qr": f"{_FREE}torch.linalg.cholesky(x.mT @ x, upper=True) is r, up to signs",
+    "mode": "write it by torch.sort, or count by torch.nn.functional.one_hot",
+    "as_strided": "say what it shows by unfold, slices, expand or torch.diagonal",
+    "max_unpool2d": "write the places by scatter, or resize by interpolate",
+    "max_unpool3d": "write the places by scatter, or resize by interpolate",
+    "index_reduce": "write scatter_reduce, whose index is as large as the source",
+    "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",
     **dict.fromkeys(("nonzero", "nonzero_numpy", "argwhere", "where"), _FOUND),
     **dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive"), _DIFFERENT),
     "bincount": f"{_COUNTED}sum torch.nn.functional.one_hot(x, n)",

@@ -54,7 +54,7 @@ def xlog1py(self: Any, other: Any) -> Expr:
 @aten("polygamma.default", "special_polygamma.default")
 def polygamma(n: int, self: Expr) -> Expr:
     x = floating(self)
-    return call("digamma", x) if n == 0 else call("polygamma", scalar(n, x), x)
+    return call("digamma", x) if n == 0 else call("polygamma", x, n)
 
 
 @aten("mvlgamma.default", "special_multigammaln.default")
