@@ -63,9 +63,10 @@ def _median_of_all(without_nan: bool) -> Callable[..., Expr]:
             return call("squeeze", found, [0])
         found = call("grad.no_grad", found)
         is_nan = call("isnan", found)
-        same = where(is_nan, call("isnan", x), call("equal", x, found))
-        unknown = call("sum", where(same, x, scalar(0, x))) / call("sum", cast(same, dtype_of(x)))
-        known = call("max", where(same, x, scalar(-inf, x)))
+        alike, nans = call("equal", x, found), call("isnan", x)
+        shares = where(nans, x, scalar(0, x))
+        unknown = call("sum", shares) / call("sum", cast(nans, dtype_of(x)))
+        known = call("max", where(alike, x, scalar(-inf, x)))
         return where(call("squeeze", is_nan, [0]), unknown, known)
 
     return rule

@@ -62,12 +62,18 @@ def _given(
     size: Sequence[Dim] | None,
     scale_factors: Sequence[float] | None,
     named: Mapping[str, Any],
+    *,
+    by_corners: bool = False,
 ) -> tuple[Expr, list[Dim]]:
-    """The image and its new sizes, whatever the overload calls its arguments."""
+    """The image and its new sizes, whatever the overload calls its arguments.
+
+    By corners, the sizes alone say where it is read.
+    """
     x = named["input"] if image is None else image
     wanted = _sizes(x, size, scale_factors)
     scales = scale_factors or [one for key, one in named.items() if key.startswith("scales")]
-    _check_scales(x, wanted, scales or [None] * len(wanted))
+    if scales and not by_corners:
+        _check_scales(x, wanted, scales)
     return x, wanted
 
 
@@ -92,7 +98,7 @@ def _smooth(method: str) -> Callable[..., Expr]:
         scale_factors: Sequence[float] | None = None,
         **named: Any,
     ) -> Expr:
-        x, size = _given(self, output_size, scale_factors, named)
+        x, size = _given(self, output_size, scale_factors, named, by_corners=align_corners)
         transformation = "align_corners" if align_corners else "half_pixel"
         return _resized(x, size, method, transformation, "")
 

@@ -33,22 +33,23 @@ def ndtr(self: Expr) -> Expr:
 
 @aten("special_entr.default")
 def entr(self: Expr) -> Expr:
-    """-x * log(x), 0 at 0, and minus infinity below."""
+    """-x * log(x), 0 at 0 with an infinite slope, and minus infinity below without a slope."""
     x = floating(self)
     zero, one = scalar(0, x), scalar(1, x)
-    is_above = call("logical_or", x > zero, call("isnan", x))
-    above = where(is_above, x, one)
-    at_zero = where(call("equal", x, zero), zero, scalar(-math.inf, x))
-    return where(is_above, -above * call("log", above), at_zero)
+    is_zero, is_below = call("equal", x, zero), x < zero
+    above = where(call("logical_or", is_zero, is_below), one, x)
+    at_zero = call("sqrt", where(is_zero, x, one))
+    below = call("log", zero * where(is_below, x, -one))
+    return where(is_below, below, where(is_zero, at_zero, -above * call("log", above)))
 
 
 @aten("special_xlog1py.default", "special_xlog1py.other_scalar", "special_xlog1py.self_scalar")
 def xlog1py(self: Any, other: Any) -> Expr:
-    """x * log(1 + y), which is 0 where x is 0, unless y is NaN."""
+    """x * log(1 + y), which is 0 where x is 0, also where the logarithm is not finite."""
     x, y = map(floating, promoted(self, other))
     zero = scalar(0, x)
-    is_zero = call("logical_and", call("equal", x, zero), call("logical_not", call("isnan", y)))
-    return where(is_zero, zero, x * call("log1p", where(is_zero, zero, y)))
+    nothing = call("logical_and", call("equal", x, zero), y <= scalar(-1, y))
+    return where(nothing, zero, x * call("log1p", where(nothing, zero, y)))
 
 
 @aten("polygamma.default", "special_polygamma.default")
