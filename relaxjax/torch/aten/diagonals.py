@@ -2,7 +2,7 @@
 
 from relaxjax.ir.dims import Dim, dim_min
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, where
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, where
 
 from .creation import filled
 from .promotion import cast
@@ -35,6 +35,11 @@ def _put(base: Expr, new: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -
     order = _order(ndim_of(base), dim1, dim2)
     x = permute(base, order)
     *batch, rows, columns = dims_of(x)
+    if not isinstance(columns, int):
+        raise ValueError(
+            f"the diagonal of matrices of {columns} columns, which are not known, is written to: "
+            "write it by torch.where(torch.eye(n, dtype=torch.bool), x, y)"
+        )
     start, end, step = _places(rows, columns, offset)
     flat = shaped(x, [*batch, rows * columns])
     written = call("slice_scatter", flat, new, start, end, step, axis=len(batch))
@@ -49,7 +54,12 @@ def _read(x: Expr, offset: int, dim1: int, dim2: int) -> Expr:
     x = permute(x, _order(ndim_of(x), dim1, dim2))
     *batch, rows, columns = dims_of(x)
     flat = shaped(x, [*batch, rows * columns])
-    return sliced(flat, len(batch), *_places(rows, columns, offset))
+    start, end, step = _places(rows, columns, offset)
+    if isinstance(step, int):
+        return sliced(flat, len(batch), start, end, step)
+    count = call("arange", 0, dim_min(rows + min(offset, 0), columns - max(offset, 0)), 1, "int64")
+    places = count * number(step, count) + number(start, count)
+    return call("take", flat, places, len(batch))
 
 
 @view("diagonal.default", put=_put)
