@@ -2,6 +2,7 @@
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, is_float
 
 from .arrays import cast
@@ -13,9 +14,20 @@ from .shapes import with_dtype
 
 
 def _astype_gradient(g: Expr, y: Expr, x: Expr, dtype: str) -> tuple[Expr | None]:
-    """The adjoint converted back; none through integers, which have no slope."""
-    floats = is_float(dtype) and is_float(dtype_of(x))
-    return (call("astype", g, dtype_of(x)) if floats else None,)
+    """The adjoint converted back; none through integers, which have no slope.
+
+    What complex numbers were made of real ones has the real part of the adjoint.
+    """
+    given = dtype_of(x)
+    if not (_has_slope(dtype) and _has_slope(given)):
+        return (None,)
+    if not is_float(given) or is_float(dtype):
+        return (call("astype", g, given),)
+    return (call("astype", get_op("lax.real")(g), given),)
+
+
+def _has_slope(dtype: str) -> bool:
+    return is_float(dtype) or dtype.startswith("complex")
 
 
 @op(

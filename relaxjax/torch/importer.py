@@ -112,6 +112,12 @@ class _Import:
 
     def _held(self, group: Sequence[Input]) -> Var:
         array = self._program.weights[group[0].target]
+        is_trained = any(one.target in self._program.trained for one in group)
+        if is_trained and array.dtype.kind == "c":
+            raise TorchImportError(
+                f"the parameter `{group[0].target}` is complex, and no optimizer here moves such: "
+                "hold `torch.view_as_real(weight)`, and read it by `torch.view_as_complex`"
+            )
         name = "".join(letter if letter.isalnum() else "_" for letter in group[0].target)
         ty = TensorType(array.shape, array.dtype.name)
         return Var(self._unique(name if name.isidentifier() else f"p_{name}"), ty)

@@ -25,4 +25,5 @@ from . import resizing as resizing
 from . import shapes as shapes
 from . import slicing as slicing
 from . import special as special
+from . import spectra as spectra
 from .table import TABLE as TABLE

@@ -1,15 +1,20 @@
 """Magnitudes with the gradients that PyTorch has at 0, where there are several or none."""
 
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call, dtype_of, scalar, where
 
 from .promotion import kind_of
 
-_OF_FLOATS = 2  # the kind of real floats
+_OF_FLOATS, _COMPLEX = 2, 3  # the kinds of real floats, and of complex numbers
 
 
 def magnitude(x: Expr) -> Expr:
     """The absolute value, whose gradient is 0 at 0."""
+    if kind_of(dtype_of(x)) == _COMPLEX:
+        parts = (get_op(f"lax.{part}")(x) for part in ("real", "imag"))
+        real, imag = (call("square", part) for part in parts)
+        return root(real + imag, 2)
     if kind_of(dtype_of(x)) != _OF_FLOATS:
         return call("abs", x)
     zero = scalar(0, x)

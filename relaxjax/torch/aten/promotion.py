@@ -37,6 +37,8 @@ def _wider(one: str, other: str) -> str:
     if one == other:
         return one
     kinds = kind_of(one), kind_of(other)
+    if kinds[0] != kinds[1] and "float64" in (one, other) and 3 in kinds:
+        return "complex128"
     if kinds[0] != kinds[1]:
         return one if kinds[0] > kinds[1] else other
     if "bfloat16" in (one, other):

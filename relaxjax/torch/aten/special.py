@@ -54,8 +54,16 @@ def xlog1py(self: Any, other: Any) -> Expr:
 
 @aten("polygamma.default", "special_polygamma.default")
 def polygamma(n: int, self: Expr) -> Expr:
+    """Of order 1, numbers below 0 by those above 1."""
     x = floating(self)
-    return call("digamma", x) if n == 0 else call("polygamma", x, n)
+    if n == 0:
+        return call("digamma", x)
+    if n > 1:
+        raise ValueError(f"polygamma of order {n}, which is not there here of numbers below 0")
+    is_low, pi = x < scalar(0.5, x), scalar(math.pi, x)
+    found = call("polygamma", where(is_low, scalar(1, x) - x, x), 1)
+    sine = call("sin", pi * where(is_low, x, scalar(0.5, x)))
+    return where(is_low, call("square", pi / sine) - found, found)
 
 
 @aten("mvlgamma.default", "special_multigammaln.default")

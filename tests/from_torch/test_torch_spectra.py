@@ -1,0 +1,145 @@
+"""Complex numbers and Fourier transforms of PyTorch, beside numpy."""
+
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from aten_results import slopes, value
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Constant, Var
+from relaxjax.ir.types import TensorType
+from relaxjax.torch.aten import TABLE
+from relaxjax.torch.aten.promotion import result_dtype
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(2, 6, 5)).astype("float32")
+Z = (RANDOM.normal(size=(2, 6, 5)) + 1j * RANDOM.normal(size=(2, 6, 5))).astype("complex64")
+fft = np.fft
+
+CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
+    ("fft_fft.default", (X,), {"n": 4, "dim": 1, "norm": "ortho"}, fft.fft(X, 4, 1, "ortho")),
+    ("fft_fft.default", (Z,), {"n": 8, "norm": "forward"}, fft.fft(Z, 8, norm="forward")),
+    ("fft_ifft.default", (Z,), {"dim": -2}, fft.ifft(Z, axis=-2)),
+    ("fft_ifft.default", (X,), {"norm": "forward"}, fft.ifft(X, norm="forward")),
+    ("fft_rfft.default", (X,), {"dim": 0}, fft.rfft(X, axis=0)),
+    ("fft_irfft.default", (Z,), {"norm": "ortho"}, fft.irfft(Z, norm="ortho")),
+    ("fft_irfft.default", (X,), {"n": 5, "dim": 1}, fft.irfft(X, 5, 1)),
+    ("fft_fft2.default", (X,), {}, fft.fft2(X)),
+    ("fft_ifft2.default", (Z,), {"s": [4, -1]}, fft.ifft2(Z, (4, 5))),
+    ("fft_rfft2.default", (X,), {"norm": "forward"}, fft.rfft2(X, norm="forward")),
+    ("fft_irfft2.default", (Z,), {"s": [6, 8]}, fft.irfft2(Z, (6, 8))),
+    ("fft_fftn.default", (Z,), {}, fft.fftn(Z)),
+    ("fft_ifftn.default", (Z,), {"s": [3, 5]}, fft.ifftn(Z, (3, 5), (1, 2))),
+    ("fft_rfftn.default", (X,), {"dim": [0, 1]}, fft.rfftn(X, None, (0, 1))),
+    ("fft_irfftn.default", (Z,), {"norm": "ortho"}, fft.irfftn(Z, norm="ortho", axes=(0, 1, 2))),
+    ("_fft_r2c.default", (X,), {"dim": [1, 2], "normalization": 1, "onesided": True},
+     fft.rfft2(X, norm="ortho")),
+    ("_fft_r2c.default", (X,), {"dim": [2], "normalization": 0, "onesided": False}, fft.fft(X)),
+    ("_fft_c2c.default", (Z,), {"dim": [1, 2], "normalization": 2, "forward": False},
+     fft.ifft2(Z)),
+    ("_fft_c2r.default", (Z,), {"dim": [1, 2], "normalization": 2, "last_dim_size": 8},
+     fft.irfft2(Z, (6, 8))),
+    ("fft_fftshift.default", (X,), {}, fft.fftshift(X)),
+    ("fft_ifftshift.default", (X,), {"dim": [-1]}, fft.ifftshift(X, -1)),
+    ("fft_fftfreq.default", (), {"n": 5, "d": 0.5}, fft.fftfreq(5, 0.5)),
+    ("fft_rfftfreq.default", (), {"n": 6}, fft.rfftfreq(6)),
+    ("real.default", (X,), {}, X),
+    ("imag.default", (Z,), {}, Z.imag),
+    ("complex.default", (X, X[0]), {}, X + 1j * X[0]),
+    ("polar.default", (abs(X), X), {}, abs(X) * np.exp(1j * X)),
+    ("view_as_real.default", (Z,), {}, np.stack([Z.real, Z.imag], -1)),
+    ("view_as_complex.default", (X[..., :2].copy(),), {}, X[..., 0] + 1j * X[..., 1]),
+    ("_conj.default", (Z,), {}, Z.conj()),
+    ("conj_physical.default", (X,), {}, X),
+    ("angle.default", (Z,), {}, np.angle(Z)),
+    ("angle.default", ([-1.0, 2, np.nan],), {}, [np.pi, 0, np.nan]),
+    ("abs.default", (Z,), {}, abs(Z)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(CASES)), ids=lambda i: f"{i}-{CASES[i][0]}")
+def test_it_is_what_numpy_computes(place: int) -> None:
+    name, given, options, wanted = CASES[place]
+    np.testing.assert_allclose(value(name, *given, **options), wanted, rtol=1e-4, atol=1e-5)
+
+
+def _frames(x: Any) -> Any:
+    window = np.zeros(8)
+    window[2:6] = [1, 2, 3, 4]
+    return np.stack([fft.rfft(x[..., i : i + 8] * window) for i in (0, 3, 6)], -1)
+
+
+def test_windows_of_a_signal_are_transformed() -> None:
+    signal = RANDOM.normal(size=(2, 15)).astype("float32")
+    given = {"n_fft": 8, "hop_length": 3, "win_length": 4, "return_complex": True}
+    window = Constant(np.array([1, 2, 3, 4], "float32"))
+    found = value("stft.default", signal, window=window, **given)
+    np.testing.assert_allclose(found, _frames(signal), rtol=1e-4, atol=1e-4)
+    parts = value(
+        "stft.default", signal, window=window, normalized=True, n_fft=8, hop_length=3, win_length=4
+    )
+    np.testing.assert_allclose(parts[..., 0], _frames(signal).real / 8**0.5, rtol=1e-4, atol=1e-4)
+
+
+def _by_jax(function: Any) -> Any:
+    return jax.grad(lambda x: function(x).sum())(X)
+
+
+GRADIENTS: dict[str, tuple[Any, Any]] = {
+    "a real signal taken as complex": (
+        lambda x: TABLE["aten.fft_irfft.default"].rule(x),
+        lambda x: jnp.fft.irfft(x),
+    ),
+    "magnitudes of frequencies": (
+        lambda x: TABLE["aten.abs.default"].rule(TABLE["aten.fft_rfft2.default"].rule(x)),
+        lambda x: jnp.abs(jnp.fft.rfft2(x)),
+    ),
+    "back and forth": (
+        lambda x: TABLE["aten.fft_irfft.default"].rule(
+            TABLE["aten.mul.Tensor"].rule(*[TABLE["aten.fft_rfft.default"].rule(x, dim=1)] * 2), dim=1
+        ),
+        lambda x: jnp.fft.irfft(jnp.fft.rfft(x, axis=1) ** 2, axis=1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_the_gradient_of_a_transform(name: str) -> None:
+    rule, function = GRADIENTS[name]
+    np.testing.assert_allclose(slopes(rule, X)[0], _by_jax(function), rtol=1e-3, atol=1e-4)
+
+
+def test_the_magnitude_of_zero_has_no_slope() -> None:
+    def rule(x: Any) -> Any:
+        return TABLE["aten.abs.default"].rule(TABLE["aten.complex.default"].rule(x, x))
+
+    np.testing.assert_allclose(slopes(rule, [0.0, 2.0])[0], [0, 2**0.5], rtol=1e-6)
+
+
+def test_complex_numbers_are_as_wide_as_their_parts() -> None:
+    def tensor(dtype: str) -> Var:
+        return Var("x", TensorType((2,), dtype))
+
+    assert result_dtype(tensor("float64"), tensor("complex64")) == "complex128"
+    assert result_dtype(tensor("complex64"), tensor("float32")) == "complex64"
+    assert result_dtype(tensor("complex64"), 2.5) == "complex64"
+
+
+N = SymbolicVar("n")
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "fft_fft.default": ({}, "a Fourier transform along an axis of n, which is not known"),
+    "fft_rfft.default": ({"n": 4}, "an axis of n is transformed as if of 4"),
+    "stft.default": ({"n_fft": 8, "win_length": 4}, "shorter than `n_fft`: give `window`"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_transform_is_refused_with_its_reason(name: str) -> None:
+    options, message = REFUSED[name]
+    x = Var("x", TensorType((2, N), "float32"))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        TABLE[f"aten.{name}"].rule(x, **options)
