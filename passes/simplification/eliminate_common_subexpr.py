@@ -143,6 +143,8 @@ def _key(value: Expr, call_only: bool) -> Expr | None:
     """What two values must share to be the same, None for a value that is not to be merged."""
     match value:
         case Call() if is_pure_call(value):
+            if isinstance(value.op, Op) and value.op.draws:
+                return None
             if isinstance(value.op, Op) and value.op.facts.get("commutative"):
                 return replace(value, args=kept(value.args, sorted(value.args, key=hash)))
             return value

@@ -80,7 +80,7 @@ def _operands(call: Expr, max_elements: int) -> list[Any] | None:
     written = any(map(_has_constant, call.args)) and not _fills(call)
     if not written and op.name != "relax.shape_to_tensor":
         return None
-    if not _KEPT.isdisjoint(op.facts):
+    if op.draws or not _KEPT.isdisjoint(op.facts):
         return None
     if not isinstance(call.ty, TensorType) or is_key(call.ty.dtype):
         return None  # constants are numbers, and no random keys

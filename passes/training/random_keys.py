@@ -1,6 +1,5 @@
 """Random keys for operators that draw numbers in training: one comes in, a new one goes out."""
 
-import inspect
 from collections.abc import Container, Iterable
 from itertools import count
 
@@ -130,8 +129,7 @@ def with_unused_key(function: Function) -> Function:
 
 def takes_key(call: Call) -> bool:
     """Whether the training form of a call's operator draws, by a keyword `key` of its rule."""
-    rule = call.op.training_form if isinstance(call.op, Op) else None
-    return rule is not None and "key" in inspect.signature(rule).parameters
+    return isinstance(call.op, Op) and call.op.draws
 
 
 def _key_for(function: Function) -> Var:

@@ -1,5 +1,6 @@
 """The record that holds an operator's whole story."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -112,6 +113,15 @@ class Op(Expr):
 
     def __reduce__(self) -> Any:
         return get_op, (self.name,)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers in training: then no call of it is another one's equal.
+
+        Its training form takes a key for that.
+        """
+        rule = self.training_form
+        return rule is not None and "key" in inspect.signature(rule).parameters
 
     def get_attr(self, name: str) -> Any:
         """What TVM has for operators under a name, such as `FPrimalGradient`; None without it."""

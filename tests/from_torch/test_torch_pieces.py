@@ -1,12 +1,13 @@
 """Diagonals, pieces, products and sizes of PyTorch, beside numpy."""
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-
 from aten_results import program, slopes, value
+
 from relaxjax import to_jax
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
@@ -174,8 +175,8 @@ def test_pieces_and_what_is_written_to_them(name: str, given: Any, wanted: Any) 
         found = value(lambda x, place=place: entry.rule(x, **given)[place], X)
         np.testing.assert_array_equal(found, piece)
         assert entry.put is not None
-        put, new = entry.put, np.zeros_like(piece)
-        found = value(lambda x, y, place=place: put(x, y, place=place, **given), X, new)
+        new = np.zeros_like(piece)
+        found = value(partial(entry.put, place=place, **given), X, new)
         parts = [new if i == place else one for i, one in enumerate(wanted)]
         axis = 0 if name.startswith("v") else 1
         np.testing.assert_array_equal(found, np.concatenate(parts, axis))

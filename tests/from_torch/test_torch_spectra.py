@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from aten_results import slopes, value
+
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.types import TensorType
@@ -89,19 +89,19 @@ def _by_jax(function: Any) -> Any:
     return jax.grad(lambda x: function(x).sum())(X)
 
 
+_rfft, _irfft = (TABLE[f"aten.fft_{name}.default"].rule for name in ("rfft", "irfft"))
+_mul = TABLE["aten.mul.Tensor"].rule
 GRADIENTS: dict[str, tuple[Any, Any]] = {
     "a real signal taken as complex": (
-        lambda x: TABLE["aten.fft_irfft.default"].rule(x),
-        lambda x: jnp.fft.irfft(x),
+        _irfft,
+        jnp.fft.irfft,
     ),
     "magnitudes of frequencies": (
         lambda x: TABLE["aten.abs.default"].rule(TABLE["aten.fft_rfft2.default"].rule(x)),
         lambda x: jnp.abs(jnp.fft.rfft2(x)),
     ),
     "back and forth": (
-        lambda x: TABLE["aten.fft_irfft.default"].rule(
-            TABLE["aten.mul.Tensor"].rule(*[TABLE["aten.fft_rfft.default"].rule(x, dim=1)] * 2), dim=1
-        ),
+        lambda x: _irfft(_mul(_rfft(x, dim=1), _rfft(x, dim=1)), dim=1),
         lambda x: jnp.fft.irfft(jnp.fft.rfft(x, axis=1) ** 2, axis=1),
     ),
 }  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from refusals import cases, i, t
 
-from relaxjax.ir import Expr, PrimExpr, PrimType, TensorType, TupleType, Var
+from relaxjax.ir import Expr, PrimExpr, PrimType, ShapeExpr, TensorType, TupleType, Var
 from relaxjax.ir.op import OPS, arguments, get_op
 from relaxjax.ops import OpError, op
 
@@ -25,6 +25,14 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: nn("prelu", t(2, 3), t(3, 1)), "`alpha` must have 1 dimension, found 2"),
         (lambda: nn("prelu", t(2, 3), t(2)), "`alpha` must have 3 elements or 1, found 2"),
         (lambda: nn("dropout", t(2), 1.0), "relax.nn.dropout: `rate` must be in [0, 1), found 1.0"),
+        (
+            lambda: nn("noise", ShapeExpr((2,)), "gamma"),
+            "`distribution` must be normal or uniform, found gamma",
+        ),
+        (
+            lambda: nn("noise", ShapeExpr((2,)), dtype="int32"),
+            "relax.nn.noise: `dtype` must be a float dtype, found int32",
+        ),
     ],
     "sparse": [
         (

@@ -200,6 +200,11 @@ SAMPLES["relax.nn.batch_norm"] = [
     sample(floats(3, 4), *[floats(4)] * 3, positive(4), axis=1, center=False, scale=False),
 ]
 SAMPLES["relax.nn.dropout"] = [sample(floats(2, 5)), sample(floats(), 0.0), sample(floats(0), 0.9)]
+SAMPLES["relax.nn.noise"] = [
+    sample(dims(2, 5)),
+    sample(dims(), "uniform", "float64"),
+    sample(dims(0, 3), distribution="uniform"),
+]
 SAMPLES["relax.shape_of"] = [sample(floats(2, 5)), sample(floats()), sample(integers(0, 7))]
 SAMPLES["relax.shape_to_tensor"] = [sample(dims(2, 5)), sample(dims()), sample(dims(0, 7))]
 SAMPLES["relax.size"] = [sample(floats(2, 5)), sample(floats()), sample(integers(0, 7))]

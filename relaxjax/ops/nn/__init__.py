@@ -9,6 +9,7 @@ from . import convolution as convolution
 from . import dropout as dropout
 from . import logits_loss as logits_loss
 from . import loss as loss
+from . import noise as noise
 from . import normalization as normalization
 from . import padding as padding
 from . import pooling as pooling

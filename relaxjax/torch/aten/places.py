@@ -14,15 +14,14 @@ from .table import aten
 _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
 _DIFFERENT = f"{_COUNTED}find them before, and give them to the model as an input"
-_DRAWN = "what is drawn here would be other numbers: draw them before, and give them to `forward`"
+_DRAWN = "draw them before, and give them to the model as an input, or make them of torch.rand_like"
 _FREE = "vectors of decompositions have no sign of their own: "
 # What to do instead of operators whose results have as many elements as values say, or that differ.
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
         (
-            *("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm"),
-            *("normal", "normal_", "uniform_", "bernoulli", "bernoulli_", "exponential_"),
-            *("multinomial", "poisson", "cauchy_", "log_normal_", "geometric_", "random_"),
+            *("randint", "randint_like", "randperm", "bernoulli", "exponential_", "multinomial"),
+            *("poisson", "cauchy_", "log_normal_", "geometric_", "random_"),
             *("rrelu", "rrelu_with_noise", "alpha_dropout", "feature_alpha_dropout"),
             *("fractional_max_pool2d", "fractional_max_pool3d"),
         ),

@@ -1,0 +1,66 @@
+"""Random numbers, which training draws; a prediction has the mean of their distribution."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ops.emit import call, dims_of, dtype_of, scalar
+
+from .pairs import fixed
+from .promotion import DEFAULT, cast, promoted
+from .shapes import broadcast_sizes
+from .table import aten
+
+
+def drawn(sizes: Sequence[Dim], distribution: str, dtype: str) -> Expr:
+    return call("nn.noise", ShapeExpr(tuple(sizes)), distribution, dtype)
+
+
+def _declare(name: str, distribution: str) -> None:
+    def of_size(size: Sequence[Dim], dtype: str | None = None, **_: Any) -> Expr:
+        return drawn(size, distribution, dtype or DEFAULT)
+
+    def like(self: Expr, dtype: str | None = None, **_: Any) -> Expr:
+        return drawn(dims_of(self), distribution, dtype or dtype_of(self))
+
+    aten(f"{name}.default")(of_size)
+    aten(f"{name}_like.default")(like)
+
+
+_declare("rand", "uniform")
+_declare("randn", "normal")
+
+
+@aten("normal.Tensor_Tensor", "normal.Tensor_float", "normal.float_Tensor")
+def normal(mean: Any, std: Any = 1.0, generator: Any = None) -> Expr:
+    """PyTorch has no gradient by the mean and the deviation either."""
+    given = [one for one in (mean, std) if isinstance(one, Expr)]
+    center, width = map(fixed, promoted(mean, std))
+    return center + width * drawn(broadcast_sizes(*given), "normal", dtype_of(center))
+
+
+@aten("normal.float_float")
+def normal_of_size(
+    mean: float, std: float, size: Sequence[Dim], dtype: str | None = None, **_: Any
+) -> Expr:
+    return _moved(drawn(size, "normal", dtype or DEFAULT), mean, std)
+
+
+@aten("normal.default", "normal_functional.default")
+def normal_in_place(self: Expr, mean: float = 0, std: float = 1, generator: Any = None) -> Expr:
+    return _moved(drawn(dims_of(self), "normal", dtype_of(self)), mean, std)
+
+
+def _uniform(self: Expr, **bounds: Any) -> Expr:
+    """Between two bounds, of which torch calls the first one `from`."""
+    low, high = bounds.get("from", 0), bounds.get("to", 1)
+    return _moved(drawn(dims_of(self), "uniform", dtype_of(self)), low, high - low)
+
+
+aten("uniform.default")(_uniform)
+
+
+def _moved(noise: Expr, center: float, width: float) -> Expr:
+    wide = noise if width == 1 else noise * scalar(width, noise)
+    return wide if center == 0 else wide + cast(center, dtype_of(noise))
