@@ -43,6 +43,8 @@ _CHECKS = (
 _WITHOUT_GRADIENTS = "higher_order.wrap_with_set_grad_enabled"
 _AUTOCAST = "higher_order.wrap_with_autocast"
 _MOST_LINES = 3
+# What a rule raises for arguments that it cannot take, a scalar where it counts axes among them.
+_REFUSALS = (TypeError, ValueError, NotImplementedError, LookupError, ArithmeticError)
 
 
 class Interpreter:
@@ -89,7 +91,7 @@ class Interpreter:
                 except TorchImportError as error:
                     add_location(error, node.span)
                     raise
-                except (TypeError, ValueError, NotImplementedError) as error:
+                except _REFUSALS as error:
                     found = TorchImportError(f"{node.target}: {error}")
                     add_location(found, node.span)
                     raise found from error

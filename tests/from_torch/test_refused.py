@@ -4,14 +4,23 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Var
+from relaxjax.ir.span import Span
+from relaxjax.ir.types import TensorType
 from relaxjax.torch import TorchArchiveError, TorchImportError, from_torch
 from relaxjax.torch.archive import read_archive
 from relaxjax.torch.importer import import_program
+from relaxjax.torch.interpreter import Interpreter
+from relaxjax.torch.program import Graph, Node, Ref
+from relaxjax.torch.sizes import Sizes
 
 FILE = Path(__file__).parent / "files" / "cnn.pt2"
 MODEL = "models/model.json"
@@ -297,3 +306,22 @@ def test_a_result_of_unknown_size_is_refused_with_its_line() -> None:
     with pytest.raises(TorchImportError, match=r"it is a result: choose by torch\.where") as caught:
         import_program(read_archive(file, "model.pt2"))
     assert "write_torch_files.py:" in "".join(caught.value.__notes__)
+
+
+def test_a_complex_parameter() -> None:
+    program = read_archive(FILE, FILE.name)
+    weights = {**program.weights, "linear.weight": np.ones((6, 16), "complex64")}
+    with pytest.raises(TorchImportError, match=r"`linear\.weight` is complex, and no optimizer"):
+        import_program(replace(program, weights=weights))
+
+
+def test_a_rule_that_counts_axes_of_a_scalar() -> None:
+    """It ended in an IndexError without the operator and the line of the user."""
+    reader = Interpreter(BlockBuilder(), Sizes())
+    reader.bind("x", Var("x", TensorType((), "float32")))
+    reader.bind("i", Var("i", TensorType((1,), "int64")))
+    span = Span("net.py", 7, 0, 7, 1)
+    given = {"self": Ref("x"), "dim": 0, "index": Ref("i")}
+    node = Node("aten.index_select.default", given, ("y",), span)
+    with pytest.raises(TorchImportError, match=r"aten\.index_select\.default: tuple index out of"):
+        reader.run(Graph((), (node,), (), {}))

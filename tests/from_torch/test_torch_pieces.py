@@ -1,6 +1,7 @@
 """Diagonals, pieces, products and sizes of PyTorch, beside numpy."""
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -208,7 +209,13 @@ def test_what_is_written_alone(reduce: str, dtype: str) -> None:
     """Elements that nothing is written to stay as they are."""
     x, source = np.array([9, 9, 9], dtype), np.array([4, 2, 6, 1], dtype)
     places = Constant(np.array([0, 0, 1, 0]))
-    ways = {"amax": max, "amin": min, "prod": np.prod, "sum": sum, "mean": np.mean}
+    ways: dict[str, Callable[[Any], Any]] = {
+        "amax": max,
+        "amin": min,
+        "prod": np.prod,
+        "sum": sum,
+        "mean": np.mean,
+    }
     of_first = ways[reduce](source[[0, 1, 3]].tolist())
     wanted = np.array([of_first, 6, 9]).astype(dtype)
     rule = TABLE["aten.scatter_reduce.two"].rule

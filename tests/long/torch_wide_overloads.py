@@ -136,3 +136,94 @@ def matrices() -> dict[str, Case]:
         "aminmax": (lambda x: torch.stack(torch.aminmax(x, dim=1)), [t(4, 3)]),
         "aminmax_all": (lambda x: torch.stack(torch.aminmax(x)), [t(4, 3)]),
     }
+
+
+@family
+def order() -> dict[str, Case]:
+    ties, holes = torch.tensor([1.0, 2, 2, 2, 3]), torch.tensor([1.0, float("nan"), 2, 2])
+    return {
+        "median": (torch.median, [t(3, 4)]),
+        "median_ties": (torch.median, [ties]),
+        "median_dim": (lambda x: torch.median(x, 1, keepdim=True), [t(3, 4)]),
+        "nanmedian": (torch.nanmedian, [holes]),
+        "nanmedian_dim": (lambda x: torch.nanmedian(x, 0), [holes]),
+        "kthvalue": (lambda x: torch.kthvalue(x, 2, 0), [t(3, 4)]),
+        "quantile": (lambda x: torch.quantile(x, 0.3), [t(3, 4)]),
+        "quantile_ties": (lambda x: torch.quantile(x, 0.4), [ties]),
+        "quantiles": (lambda x: torch.quantile(x, x.new_tensor([0.1, 0.7]), -1), [t(3, 4)]),
+        "nanquantile": (lambda x: torch.nanquantile(x, 0.3, 0, True), [holes]),
+        "cummax": (lambda x: torch.cummax(x, 0), [torch.tensor([1.0, 1, 0, 2, 2])]),
+        "cummin": (lambda x: torch.cummin(x, 1), [t(3, 4)]),
+        "logcumsumexp": (lambda x: torch.logcumsumexp(x, 1), [t(3, 4)]),
+        "nanmean": (lambda x: torch.nanmean(x, 0), [holes]),
+        "fmax": (torch.fmax, [torch.tensor([1.0, float("nan"), 2]), torch.tensor([1.0, 1, 3])]),
+        "hypot": (torch.hypot, [t(3, 4), t(4)]),
+        "copysign": (torch.copysign, [torch.tensor([0.0, 1, -2]), torch.tensor([-1.0, -0.0, 3])]),
+        "reduced_alone": (
+            lambda x, y: x.scatter_reduce(
+                0, torch.tensor([0, 0, 1]), y, "amax", include_self=False
+            ),
+            [torch.zeros(3), torch.tensor([0.0, 0, 2])],
+        ),
+    }
+
+
+@family
+def spectra() -> dict[str, Case]:
+    fft = torch.fft
+    return {
+        "fft": (lambda x: fft.fft(fft.fft(x), dim=0).real, [t(3, 4)]),
+        "rfft": (lambda x: fft.rfft(x, 6, norm="ortho").abs(), [t(3, 4)]),
+        "irfft": (lambda x: fft.irfft(x), [t(3, 4)]),
+        "filter": (lambda x, y: fft.irfft2(fft.rfft2(x) * fft.rfft2(y)), [t(4, 6), t(4, 6)]),
+        "stft": (
+            lambda x: torch.stft(x, 8, 3, window=torch.hann_window(8), return_complex=True).abs(),
+            [t(2, 20)],
+        ),
+        "polar": (lambda x, y: torch.view_as_real(torch.polar(x.abs(), y)), [t(3), t(3)]),
+        "rotation": (
+            lambda x, y: torch.view_as_real(torch.view_as_complex(x) * torch.view_as_complex(y)),
+            [t(3, 2), t(3, 2)],
+        ),
+        "angle": (lambda x: torch.angle(torch.view_as_complex(x)), [t(3, 2)]),
+    }
+
+
+@family
+def parts() -> dict[str, Case]:
+    f = functional
+    return {
+        "diagonal": (lambda x: x.diagonal(1, 2, 0), [t(2, 3, 4)]),
+        "diagonal_written": (_diagonal_written, [t(3, 4), t(3)]),
+        "diag_embed": (lambda x: torch.diag_embed(x, 1, 0, 2), [t(3, 4)]),
+        "block_diag": (torch.block_diag, [t(2, 3), t(3), t(1, 2)]),
+        "kron": (torch.kron, [t(2, 3), t(3, 2)]),
+        "tensordot": (lambda x, y: torch.tensordot(x, y, ([0, 2], [1, 0])), [t(2, 3, 4), t(4, 2)]),
+        "splits": (lambda x: (*x.tensor_split(3, 1), *torch.hsplit(x, [1])), [t(3, 4)]),
+        "take": (lambda x: torch.take(x, torch.tensor([0, -1, 0])), [t(3, 4)]),
+        "matrix_norms": (
+            lambda x: torch.stack([torch.linalg.norm(x, p) for p in ("fro", "nuc", 1, 2, -1)]),
+            [t(3, 4)],
+        ),
+        "pdist": (lambda x: f.pdist(x), [t(4, 3)]),
+        "nearest1d": (lambda x: f.interpolate(x, scale_factor=2), [t(2, 3, 4)]),
+        "nearest_exact": (
+            lambda x: f.interpolate(x, (7, 3), mode="nearest-exact"),
+            [t(1, 2, 4, 5)],
+        ),
+        "trilinear": (
+            lambda x: f.interpolate(x, (3, 5, 4), mode="trilinear", align_corners=True),
+            [t(1, 2, 2, 3, 4)],
+        ),
+        "unpooled": (
+            lambda x: f.max_unpool2d(*f.max_pool2d(x, 2, return_indices=True), 2),
+            [t(1, 2, 4, 6)],
+        ),
+        "adaptive_max": (lambda x: f.adaptive_max_pool2d(x, (2, 3)), [t(1, 2, 5, 7)]),
+    }
+
+
+def _diagonal_written(x: Any, y: Any) -> Any:
+    written = x * 2
+    written.diagonal().copy_(y)
+    return written

@@ -11,6 +11,7 @@ from . import joining as joining
 from . import losses as losses
 from . import matrices as matrices
 from . import matrix_norms as matrix_norms
+from . import max_places as max_places
 from . import noise as noise
 from . import norms as norms
 from . import order as order

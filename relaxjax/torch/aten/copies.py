@@ -1,9 +1,13 @@
 """Operators that give copies of what others give views of."""
 
+from collections.abc import Callable, Mapping
+
+from relaxjax.ir.expr import Expr
+
 from . import diagonals, pointwise, shapes, slicing
 from .table import aten
 
-_COPIES = {
+_COPIES: Mapping[str, Callable[..., Expr | list[Expr]]] = {
     "alias_copy.default": pointwise.alias,
     "diagonal_copy.default": diagonals.diagonal,
     "expand_copy.default": shapes.expand,

@@ -32,8 +32,6 @@ INSTEAD: Mapping[str, str] = {
     "linalg_qr": f"{_FREE}torch.linalg.cholesky(x.mT @ x, upper=True) is r, up to signs",
     "mode": "write it by torch.sort, or count by torch.nn.functional.one_hot",
     "as_strided": "say what it shows by unfold, slices, expand or torch.diagonal",
-    "max_unpool2d": "write the places by scatter, or resize by interpolate",
-    "max_unpool3d": "write the places by scatter, or resize by interpolate",
     "index_reduce": "write scatter_reduce, whose index is as large as the source",
     "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",
     **dict.fromkeys(("nonzero", "nonzero_numpy", "argwhere", "where"), _FOUND),

@@ -1,11 +1,13 @@
 """Pooling, and adaptive pooling."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import call, dims_of, ndim_of
+from relaxjax.ops.emit import call, dims_of, ndim_of, scalar
 
+from .max_places import adaptive_max, places_of_max
 from .padding import padded
 from .reductions import mean
 from .table import aten
@@ -43,10 +45,25 @@ def _max_pool(count: int) -> Callable[..., Expr]:
     return rule
 
 
-def _max_pool_with_indices(count: int) -> Callable[..., tuple[Expr]]:
-    """Without the places: a program that reads them is refused."""
-    rule = _max_pool(count)
-    return lambda self, kernel_size, **rest: (rule(self, kernel_size, **rest),)
+def _max_pool_with_indices(count: int) -> Callable[..., tuple[Expr, ...]]:
+    """With the places, where the sizes are known: else a program that reads them is refused."""
+    pool = _max_pool(count)
+
+    def rule(
+        self: Expr,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> tuple[Expr, ...]:
+        found = pool(self, kernel_size, stride, padding, dilation, ceil_mode)
+        given = (kernel_size, stride or kernel_size, padding, dilation)
+        spread = [_spread(one, count) for one in given]
+        places = places_of_max(self, dims_of(found)[-count:], *spread)
+        return (found,) if places is None else (found, places)
+
+    return rule
 
 
 def _avg_pool(count: int) -> Callable[..., Expr]:
@@ -59,8 +76,8 @@ def _avg_pool(count: int) -> Callable[..., Expr]:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Expr:
-        if divisor_override is not None:
-            raise ValueError("average pooling with a divisor of its own is not there here")
+        if divisor_override is not None and ceil_mode:
+            raise ValueError("average pooling with a divisor of its own, and by `ceil_mode`")
         size, room = _spread(kernel_size, count), _spread(padding, count)
         steps = _spread(stride or kernel_size, count)
         if ceil_mode and count_include_pad:  # a window counts what is padded, and none behind it
@@ -68,19 +85,27 @@ def _avg_pool(count: int) -> Callable[..., Expr]:
                 self, [width for one in room[::-1] for width in (one, one)], "constant", 0
             )
             room, count_include_pad = [0] * count, False
-        window = (size, steps, [*room, *room], [1] * count, ceil_mode, count_include_pad)
-        return batched(self, count, lambda x: call(f"nn.avg_pool{count}d", x, *window))
+        counts_all = count_include_pad or divisor_override is not None
+        window = (size, steps, [*room, *room], [1] * count, ceil_mode, counts_all)
+        means = batched(self, count, lambda x: call(f"nn.avg_pool{count}d", x, *window))
+        if divisor_override is None:
+            return means
+        return means * scalar(math.prod(size) / divisor_override, means)
 
     return rule
 
 
+def _adapted_sizes(x: Expr, output_size: Any, count: int) -> list[Any]:
+    """The sizes that a pooling is to give; None leaves an axis as it is."""
+    return [
+        length if wanted is None else wanted
+        for wanted, length in zip(_spread(output_size, count), dims_of(x)[-count:], strict=True)
+    ]
+
+
 def _adaptive_avg_pool(count: int) -> Callable[..., Expr]:
     def rule(self: Expr, output_size: Any) -> Expr:
-        lengths = dims_of(self)[-count:]
-        size = [
-            length if wanted is None else wanted
-            for wanted, length in zip(_spread(output_size, count), lengths, strict=True)
-        ]
+        size = _adapted_sizes(self, output_size, count)
         if set(size) == {1}:
             return mean(self, list(range(-count, 0)), True)
         return batched(self, count, lambda x: call(f"nn.adaptive_avg_pool{count}d", x, size))
@@ -90,10 +115,10 @@ def _adaptive_avg_pool(count: int) -> Callable[..., Expr]:
 
 def _adaptive_max_pool(count: int) -> Callable[..., tuple[Expr]]:
     def rule(self: Expr, output_size: Any) -> tuple[Expr]:
-        size, lengths = _spread(output_size, count), dims_of(self)[-count:]
-        pairs = list(zip(lengths, size, strict=True))
+        size = _adapted_sizes(self, output_size, count)
+        pairs = list(zip(dims_of(self)[-count:], size, strict=True))
         if any(not isinstance(length, int) or length % wanted for length, wanted in pairs):
-            raise ValueError(f"windows of different lengths, from {lengths} to {size}")
+            return (adaptive_max(self, size),)
         windows = [length // wanted for length, wanted in pairs]
         return (_max_pool(count)(self, windows),)
 

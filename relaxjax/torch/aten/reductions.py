@@ -88,7 +88,7 @@ def min_default(self: Expr) -> Expr:
     return reduced("min", self, None, False)
 
 
-def _extreme(operator: str) -> Callable[..., tuple[Expr, Expr]]:
+def extreme(operator: str) -> Callable[..., tuple[Expr, Expr]]:
     """The first extreme element and its place; the whole gradient goes to that place."""
 
     def rule(self: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
@@ -104,8 +104,8 @@ def _extreme(operator: str) -> Callable[..., tuple[Expr, Expr]]:
     return rule
 
 
-aten("max.dim")(_extreme("argmax"))
-aten("min.dim")(_extreme("argmin"))
+aten("max.dim")(extreme("argmax"))
+aten("min.dim")(extreme("argmin"))
 
 
 def _place(operator: str) -> Callable[..., Expr]:

@@ -176,6 +176,8 @@ def roll(self: Expr, shifts: Sequence[int], dims: Sequence[int] = ()) -> Expr:
     for shift, dim in zip(shifts, dims, strict=True):
         place = place_of(dim, ndim_of(self))
         size = dims_of(self)[place]
+        if isinstance(size, int) and size == 0:
+            continue
         cut = (size - shift) % size
         if not (isinstance(cut, int) and cut == 0):
             parts = [sliced(self, place, cut, size), sliced(self, place, 0, cut)]

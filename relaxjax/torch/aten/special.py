@@ -70,7 +70,7 @@ def polygamma(n: int, self: Expr) -> Expr:
 def mvlgamma(self: Expr, p: int) -> Expr:
     """The logarithm of the gamma function of several dimensions."""
     x = floating(self)
-    total = scalar(p * (p - 1) / 4 * math.log(math.pi), x)
+    total: Expr = scalar(p * (p - 1) / 4 * math.log(math.pi), x)
     for place in range(p):
         total = total + call("lgamma", x - scalar(place / 2, x))
     return total

@@ -116,8 +116,11 @@ def _scale(x: Expr, factor: float) -> Expr:
 def _factor(count: float, norm: str | None, is_back: bool) -> float:
     """By what a transform is multiplied; one back has been divided by the count already."""
     given = {None: "backward", "": "backward"}.get(norm, norm)
-    share = {"backward": 1.0 / count if is_back else 1.0, "ortho": count**-0.5}
-    wanted = share.get(str(given), 1.0 if is_back else 1.0 / count)
+    divided = 1.0 / count
+    if given == "ortho":
+        wanted = math.sqrt(divided)
+    else:
+        wanted = divided if (given == "backward") == is_back else 1.0
     return wanted * count if is_back else wanted
 
 
@@ -218,10 +221,10 @@ def fft_c2r(self: Expr, dim: Sequence[int], normalization: int, last_dim_size: D
 
 def _shift(is_back: bool) -> Callable[..., Expr]:
     def rule(self: Expr, dim: Sequence[int] | None = None) -> Expr:
-        axes = range(ndim_of(self)) if dim is None else dim
-        axes = [place_of(axis, ndim_of(self)) for axis in axes]
-        sizes = [dims_of(self)[axis] for axis in axes]
-        return roll(self, [-(size // 2) if is_back else size // 2 for size in sizes], axes)
+        ndim = ndim_of(self)
+        axes = [place_of(axis, ndim) for axis in (range(ndim) if dim is None else dim)]
+        halves: list[Any] = [dims_of(self)[axis] // 2 for axis in axes]
+        return roll(self, [-half if is_back else half for half in halves], axes)
 
     return rule
 
@@ -238,6 +241,27 @@ def fftfreq(n: int, d: float = 1.0, dtype: str | None = None, **_: Any) -> Expr:
 @aten("fft_rfftfreq.default")
 def rfftfreq(n: int, d: float = 1.0, dtype: str | None = None, **_: Any) -> Expr:
     return Constant(np.fft.rfftfreq(n, d).astype(dtype or "float32"))
+
+
+def _window(shape_of: Callable[[int], Any]) -> Callable[..., Expr]:
+    """A window of numbers, one longer and without its end where it is periodic."""
+
+    def rule(window_length: int, periodic: bool = True, dtype: str | None = None, **_: Any) -> Expr:
+        found = shape_of(window_length + 1)[:-1] if periodic else shape_of(window_length)
+        if window_length == 1:
+            found = np.ones(1)
+        return Constant(found.astype(dtype or "float32"))
+
+    return rule
+
+
+for _name, _shape in (
+    ("hann", np.hanning),
+    ("hamming", lambda n: 0.54 - 0.46 * np.cos(2 * np.pi * np.arange(n) / max(n - 1, 1))),
+    ("blackman", np.blackman),
+    ("bartlett", np.bartlett),
+):
+    aten(f"{_name}_window.default", f"{_name}_window.periodic")(_window(_shape))
 
 
 @aten("stft.default")
@@ -257,7 +281,7 @@ def stft(
     count = (dims_of(self)[axis] - n_fft) // hop + 1
     start = call("expand_dims", call("arange", 0, count, 1, "int64"), 1)
     places = start * number(hop, start) + call("arange", 0, n_fft, 1, "int64")
-    frames = call("take", self, places, axis)
+    frames: Expr = call("take", self, places, axis)
     if window is not None:
         room = n_fft - (win_length or n_fft)
         frames = frames * padded(window, [room // 2, room - room // 2], "constant", 0)

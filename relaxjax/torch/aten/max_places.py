@@ -1,0 +1,95 @@
+"""Places of the largest elements of windows, and what is put back to them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Constant, Expr, ShapeExpr
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
+
+from .creation import filled
+from .indexing import scatter, scatter_add
+from .pairs import fixed
+from .promotion import cast, lowest
+from .reductions import extreme
+from .shapes import product, shaped
+from .slicing import sliced
+from .table import aten
+
+
+def places_of_max(
+    x: Expr,
+    results: Sequence[Dim],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Expr | None:
+    """Where the largest elements of windows stand, counted along the spatial axes in a row.
+
+    None where the sizes are not known.
+    """
+    count = len(kernel)
+    sizes = dims_of(x)[-count:]
+    if not all(isinstance(one, int) for one in (*sizes, *results)):
+        return None
+    axes = [
+        np.arange(int(length))[:, None] * step - room + np.arange(width) * gap
+        for length, width, step, room, gap in zip(
+            results, kernel, stride, padding, dilation, strict=True
+        )
+    ]
+    places = np.zeros((1, 1), "int64")
+    known = np.ones((1, 1), bool)
+    for axis, size in zip(axes, sizes, strict=True):
+        inside = (axis >= 0) & (axis < size)
+        shape = (places.shape[0] * axis.shape[0], places.shape[1] * axis.shape[1])
+        apart = places[:, None, :, None] * int(size) + axis.clip(0, int(size) - 1)[None, :, None, :]
+        places = apart.reshape(shape)
+        known = (known[:, None, :, None] & inside[None, :, None, :]).reshape(shape)
+    return _first_largest(x, places, known, count, results)
+
+
+def _first_largest(x: Expr, places: Any, known: Any, count: int, results: Sequence[Dim]) -> Expr:
+    batch = list(dims_of(x))[:-count]
+    flat = shaped(fixed(x), [*batch, product(dims_of(x)[-count:])])
+    windows = call("take", flat, Constant(places), len(batch))
+    low = scalar(-np.inf if "float" in dtype_of(x) else lowest(dtype_of(x)), x)
+    windows = where(Constant(known), windows, low)
+    best = cast(call("argmax", windows, len(batch) + 1, True), "int64")
+    table = call("broadcast_to", Constant(places), ShapeExpr((*batch, *places.shape)))
+    found = call("gather_elements", table, best, len(batch) + 1)
+    return shaped(found, [*batch, *results])
+
+
+def _unpool(count: int) -> Any:
+    def rule(self: Expr, indices: Expr, output_size: Sequence[Dim], **_: Any) -> Expr:
+        """Zeros with elements at places; each of those that share one has its adjoint."""
+        batch = list(dims_of(self))[:-count]
+        rows = [*batch, product(dims_of(self)[-count:])]
+        x, places, axis = shaped(self, rows), shaped(indices, rows), len(batch)
+        base = filled([*batch, product(output_size)], 0, dtype_of(self))
+        written = scatter(base, axis, places, fixed(x))
+        moved = scatter_add(base, axis, places, x - fixed(x))
+        return shaped(written + moved, [*batch, *output_size])
+
+    return rule
+
+
+aten("max_unpool2d.default")(_unpool(2))
+aten("max_unpool3d.default")(_unpool(3))
+
+
+def adaptive_max(x: Expr, size: Sequence[int]) -> Expr:
+    """The largest elements of windows of different lengths; of equal ones, the first."""
+    for place, wanted in list(enumerate(size))[::-1]:
+        axis = ndim_of(x) - len(size) + place
+        length = dims_of(x)[axis]
+        if not isinstance(length, int):
+            raise ValueError(f"windows of different lengths, from an axis of {length} to {wanted}")
+        ends = [(i * length // wanted, -(-(i + 1) * length // wanted)) for i in range(wanted)]
+        parts = [extreme("argmax")(sliced(x, axis, *end), axis, True)[0] for end in ends]
+        x = call("concat", parts, axis) if len(parts) > 1 else parts[0]
+    return x
