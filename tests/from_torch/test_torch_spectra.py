@@ -17,7 +17,7 @@ from relaxjax.torch.aten.promotion import result_dtype
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 6, 5)).astype("float32")
-Z = (RANDOM.normal(size=(2, 6, 5)) + 1j * RANDOM.normal(size=(2, 6, 5))).astype("complex64")
+Z: Any = (RANDOM.normal(size=(2, 6, 5)) + 1j * RANDOM.normal(size=(2, 6, 5))).astype("complex64")
 fft = np.fft
 
 CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [

@@ -34,8 +34,8 @@ def _windows(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> A
             for b in range(kernel[1])
         ]
         inside = [(p, q) for p, q in spots if 0 <= p < height and 0 <= q < width]
-        best = max(inside, key=lambda spot, n=n, c=c: x[n, c, spot[0], spot[1]])
-        places[n, c, i, j] = best[0] * width + best[1]
+        largest = np.argmax([x[n, c, p, q] for p, q in inside])
+        places[n, c, i, j] = inside[largest][0] * width + inside[largest][1]
     return places
 
 

@@ -32,8 +32,8 @@ def places_of_max(
     None where the sizes are not known.
     """
     count = len(kernel)
-    sizes = dims_of(x)[-count:]
-    if not all(isinstance(one, int) for one in (*sizes, *results)):
+    sizes = [one for one in dims_of(x)[-count:] if isinstance(one, int)]
+    if len(sizes) < count or not all(isinstance(one, int) for one in results):
         return None
     axes = [
         np.arange(int(length))[:, None] * step - room + np.arange(width) * gap
@@ -41,12 +41,12 @@ def places_of_max(
             results, kernel, stride, padding, dilation, strict=True
         )
     ]
-    places = np.zeros((1, 1), "int64")
-    known = np.ones((1, 1), bool)
+    places: Any = np.zeros((1, 1), "int64")
+    known: Any = np.ones((1, 1), bool)
     for axis, size in zip(axes, sizes, strict=True):
         inside = (axis >= 0) & (axis < size)
         shape = (places.shape[0] * axis.shape[0], places.shape[1] * axis.shape[1])
-        apart = places[:, None, :, None] * int(size) + axis.clip(0, int(size) - 1)[None, :, None, :]
+        apart = places[:, None, :, None] * size + axis.clip(0, size - 1)[None, :, None, :]
         places = apart.reshape(shape)
         known = (known[:, None, :, None] & inside[None, :, None, :]).reshape(shape)
     return _first_largest(x, places, known, count, results)

@@ -77,7 +77,7 @@ def kron(self: Expr, other: Expr) -> Expr:
 def multi_dot(
     tensors: Sequence[Expr] | None = None, matrices: Sequence[Expr] | None = None
 ) -> Expr:
-    first, *rest = tensors or matrices or ()
+    first, *rest = list(tensors or matrices or ())
     for one in rest:
         first = product(first, one)
     return first
