@@ -80,6 +80,7 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     *(("rot90.default", (CUBE,), {"k": k, "dims": [1, -1]}, np.rot90(CUBE, k, (1, 2)))
       for k in (-1, 1, 2, 4)),
     ("sum_to_size.default", (CUBE,), {"size": [3, 1]}, CUBE.sum((0, 2))[:, None]),
+    ("sum_to_size.default", (X > 0,), {"size": [3, 4]}, (X > 0).astype("int64")),
     ("inner.default", (CUBE, V), {}, np.inner(CUBE, V)),
     ("tensordot.default", (CUBE, floats(4, 2, 5)), {"dims_self": [0, -1], "dims_other": [1, 0]},
      None),
@@ -222,6 +223,26 @@ def test_what_is_written_alone(reduce: str, dtype: str) -> None:
     options = {"dim": 0, "index": places, "reduce": reduce, "include_self": False}
     found = value(lambda y, s: rule(y, src=s, **options), x, source)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("reduce", "wanted"), [("sum", [True, True, False]), ("prod", [False, True, False])]
+)
+def test_truth_values_that_are_written_together(reduce: str, wanted: list[bool]) -> None:
+    places, rule = Constant(np.array([0, 0, 1])), TABLE["aten.scatter_reduce.two"].rule
+    options = {"dim": 0, "index": places, "reduce": reduce}
+    x, source = np.array([True, reduce == "prod", False]), np.array([True, False, True])
+    np.testing.assert_array_equal(value(lambda y, s: rule(y, src=s, **options), x, source), wanted)
+    put = value("put.default", x, np.array([0, 2]), source[:2], accumulate=True)
+    np.testing.assert_array_equal(put, x)
+
+
+@pytest.mark.parametrize(("include_self", "wanted"), [(True, [-1, -2, 9]), (False, [-4, -4, 9])])
+def test_means_of_integers_are_rounded_down(include_self: bool, wanted: list[int]) -> None:
+    places, rule = Constant(np.array([0, 0, 1])), TABLE["aten.scatter_reduce.two"].rule
+    options = {"dim": 0, "index": places, "reduce": "mean", "include_self": include_self}
+    x, source = np.array([4, 1, 9], "int32"), np.array([-5, -2, -4], "int32")
+    np.testing.assert_array_equal(value(lambda y, s: rule(y, src=s, **options), x, source), wanted)
 
 
 def test_a_diagonal_of_any_size() -> None:

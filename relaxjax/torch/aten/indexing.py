@@ -56,8 +56,7 @@ def put(self: Expr, index: Expr, source: Expr, accumulate: bool = False) -> Expr
     places = from_front(shaped(index, [product(dims_of(index))]), size)
     updates = shaped(source, [product(dims_of(source))])
     how = "add" if accumulate else "update"
-    written = call("scatter_elements", shaped(self, [size]), places, updates, 0, how)
-    return shaped(written, dims_of(self))
+    return shaped(_written(shaped(self, [size]), places, updates, 0, how), dims_of(self))
 
 
 @aten("gather.default")
@@ -95,9 +94,19 @@ def _scattered(reduction: str) -> Callable[..., Expr]:
                     updates = call("strided_slice", updates, [axis], [0], [wanted], [1])
         else:
             updates = call("broadcast_to", cast(src, dtype_of(self)), ShapeExpr(dims_of(index)))
-        return call("scatter_elements", self, cast(index, "int64"), updates, place, reduction)
+        return _written(self, index, updates, place, reduction)
 
     return rule
+
+
+def _written(x: Expr, index: Expr, updates: Expr, place: int, reduction: str) -> Expr:
+    """Elements written at places; of truth values, a sum is whether one is true, and so on."""
+    places = cast(index, "int64")
+    if dtype_of(x) != "bool" or reduction == "update":
+        return call("scatter_elements", x, places, updates, place, reduction)
+    of_truths = {"add": "max", "mul": "min"}.get(reduction, reduction)
+    first, second = (cast(one, "int32") for one in (x, updates))
+    return cast(call("scatter_elements", first, places, second, place, of_truths), "bool")
 
 
 @aten("scatter.src", "scatter.value")
@@ -117,7 +126,16 @@ def scatter_reduce(
     names = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "mean"}
     if not include_self:
         return _scattered_alone(self, dim, index, src, reduce)
+    if reduce == "mean" and not is_floating(dtype_of(self)):
+        return _mean_of_integers(self, dim, index, src)
     return _scattered(names[reduce])(self, dim, index, src)
+
+
+def _mean_of_integers(x: Expr, dim: int, index: Expr, src: Expr) -> Expr:
+    """Rounded down, as PyTorch does it."""
+    ones = call("broadcast_to", cast(1, dtype_of(x)), ShapeExpr(dims_of(index)))
+    counts = scatter_add(call("ones_like", x), dim, index, ones)
+    return call("floor_divide", scatter_add(x, dim, index, src), counts)
 
 
 def _neutral(reduce: str, dtype: str) -> Expr:

@@ -13,7 +13,7 @@ from relaxjax.ops.emit import call, dims_of, ndim_of
 
 from .creation import filled
 from .promotion import cast, promoted, result_dtype
-from .reductions import reduced
+from .reductions import reduced, sum_dtype
 from .shapes import cat, expand, flip, place_of, product, shaped, transpose
 from .slicing import bounds, put_slice, sliced
 from .table import aten, view
@@ -195,16 +195,14 @@ def rot90(self: Expr, k: int = 1, dims: Sequence[int] = (0, 1)) -> Expr:
 @aten("sum_to_size.default")
 def sum_to_size(self: Expr, size: Sequence[Dim]) -> Expr:
     """The sum over what broadcasting from `size` repeats."""
-    sizes = dims_of(self)
+    x, sizes = sum_dtype(self, None), dims_of(self)
     more = len(sizes) - len(size)
     repeated = [
         axis
         for axis, found in enumerate(sizes)
         if axis < more or (size[axis - more] == 1 and found != 1)
     ]
-    if not repeated:
-        return self
-    return shaped(reduced("sum", self, repeated, True), size)
+    return shaped(reduced("sum", x, repeated, True), size) if repeated else x
 
 
 @aten("pixel_unshuffle.default")

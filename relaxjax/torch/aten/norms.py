@@ -222,7 +222,10 @@ def instance_norm(
     cudnn_enabled: bool = True,
 ) -> Expr:
     if running_mean is not None:
-        raise ValueError("instance norm with running statistics is not there here")
+        raise ValueError(
+            "instance norm with running statistics is not there here: export the layer with "
+            "`track_running_stats=False`"
+        )
     size, dtype = dims_of(input)[1], dtype_of(input)
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
     return call("nn.instance_norm", input, scale, shift, 1, list(range(2, ndim_of(input))), eps)

@@ -28,7 +28,7 @@ def reduced(operator: str, x: Expr, dim: Axes, keepdim: bool) -> Expr:
     return call(operator, x, axes_of(x, dim) if ndim_of(x) else None, keepdim)
 
 
-def _sums_dtype(x: Expr, dtype: str | None) -> Expr:
+def sum_dtype(x: Expr, dtype: str | None) -> Expr:
     found = dtype_of(x)
     return cast(x, dtype or (found if kind_of(found) >= 2 else "int64"))
 
@@ -37,7 +37,7 @@ def _sums_dtype(x: Expr, dtype: str | None) -> Expr:
 def sum_default(
     self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None = None
 ) -> Expr:
-    return reduced("sum", _sums_dtype(self, dtype), dim, keepdim)
+    return reduced("sum", sum_dtype(self, dtype), dim, keepdim)
 
 
 def _known(x: Expr) -> Expr:
@@ -65,7 +65,7 @@ def mean(self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None 
 
 @aten("prod.default", "prod.dim_int")
 def prod(self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    return reduced("prod", _sums_dtype(self, dtype), dim, keepdim)
+    return reduced("prod", sum_dtype(self, dtype), dim, keepdim)
 
 
 @aten("amax.default")
@@ -274,12 +274,12 @@ for _name in ("softmax", "log_softmax"):
 
 @aten("cumsum.default")
 def cumsum(self: Expr, dim: int, dtype: str | None = None) -> Expr:
-    return call("cumsum", _sums_dtype(self, dtype), place_of(dim, ndim_of(self)))
+    return call("cumsum", sum_dtype(self, dtype), place_of(dim, ndim_of(self)))
 
 
 @aten("cumprod.default")
 def cumprod(self: Expr, dim: int, dtype: str | None = None) -> Expr:
-    return call("cumprod", _sums_dtype(self, dtype), place_of(dim, ndim_of(self)))
+    return call("cumprod", sum_dtype(self, dtype), place_of(dim, ndim_of(self)))
 
 
 @aten("topk.default")
