@@ -36,7 +36,7 @@ def compiled(layers: int, width: int, samples: int, devices: int) -> dict[str, A
     from relaxjax.optim import Adam
     from relaxjax.passes import SetupTrainer
     from relaxjax.script import from_source
-    from relaxjax.training.step_counts import counted
+    from relaxjax.training.devices.step_counts import counted
 
     rows = samples * LENGTH
     types = [TensorType((rows, WORDS), "float32"), TensorType((rows,), "int32")]

@@ -28,9 +28,9 @@ from timing import table
 
 from relaxjax.trainable.sharding import Distribution
 from relaxjax.training import Trainer
-from relaxjax.training.device_plan import Candidate, Prediction, held_bytes, predicted
-from relaxjax.training.hardware import Hardware
-from relaxjax.training.step_counts import counted
+from relaxjax.training.devices.device_plan import Candidate, Prediction, held_bytes, predicted
+from relaxjax.training.devices.hardware import Hardware
+from relaxjax.training.devices.step_counts import counted
 
 MOST = 4  # devices
 Rates = tuple[float, float, float]  # of products, of memory, and what share of the first is reached

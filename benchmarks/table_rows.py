@@ -132,7 +132,7 @@ def compared(case: Case, optimizer: Optimizer, dense: Any, rounds: int) -> dict[
         jax.block_until_ready((state, value))
 
     def our_step(trainer: Trainer) -> None:
-        jax.block_until_ready((trainer.update(*given[trainer]), trainer.current_params))
+        jax.block_until_ready((trainer.update(*given[trainer]), trainer.stored_params))
 
     steps: dict[str, Callable[[], object]] = {PLAIN: step}
     steps |= {n: partial(our_step, t) for n, t in ours.items()}

@@ -26,7 +26,8 @@ from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R
-from relaxjax.training import Trainer, checkpoint
+from relaxjax.training import Trainer
+from relaxjax.training.saving import checkpoint
 
 from .columns import LEAST_WIDTH, side_by_side
 from .device import add_device, where_asked

@@ -12,7 +12,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.script import ArchiveError, from_source, load_archive
 from relaxjax.torch import from_torch
-from relaxjax.training import CheckpointError, checkpoint
+from relaxjax.training import CheckpointError
+from relaxjax.training.saving import checkpoint
 
 from .failure import InputError
 

@@ -32,7 +32,7 @@ from relaxjax.passes import BindSymbolicVars, SetupTrainer
 from relaxjax.passes.memory.planning.budget import budget_in_bytes
 from relaxjax.trainable.names import OPTIM_STATE
 from relaxjax.trainable.sharding import Distribution
-from relaxjax.training.device_plan import (
+from relaxjax.training.devices.device_plan import (
     MOST_VIRTUAL,
     Candidate,
     Prediction,
@@ -41,8 +41,8 @@ from relaxjax.training.device_plan import (
     ordered,
     predicted,
 )
-from relaxjax.training.hardware import BUILT_IN, hardware
-from relaxjax.training.step_counts import StepCounts, counted
+from relaxjax.training.devices.hardware import BUILT_IN, hardware
+from relaxjax.training.devices.step_counts import StepCounts, counted
 
 from .devices import sharding_of, sharding_text
 from .failure import InputError, bad_input

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 from safetensors import safe_open
 
-from relaxjax.training.processes import Conversation, agree
+from relaxjax.training.devices.processes import Conversation, agree
 
 from .failure import InputError
 

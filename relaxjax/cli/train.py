@@ -38,8 +38,8 @@ from relaxjax.training import (
     Trainer,
     keep_freed_memory,
 )
-from relaxjax.training.ids import row_arguments
-from relaxjax.training.processes import is_first
+from relaxjax.training.batches.ids import row_arguments
+from relaxjax.training.devices.processes import is_first
 
 from .device import add_device, where_asked
 from .devices import add_devices, check_device

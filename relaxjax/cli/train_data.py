@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from relaxjax.datasets import Dataset, digits, fashion_mnist
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType
-from relaxjax.training.ids import RowArgument
+from relaxjax.training.batches.ids import RowArgument
 
 from .failure import InputError
 from .stored import Array as Array

@@ -12,7 +12,7 @@ from relaxjax.ir.whole_file import write_whole
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.planning.remembered import plans_remembered
-from relaxjax.training.communication import CommunicationReport
+from relaxjax.training.devices.communication import CommunicationReport
 
 from .document import Communication, Document, Exchange
 from .kernel_times import profile_of

@@ -31,8 +31,9 @@ from relaxjax.passes.memory.report.memory_report import MemoryReport, memory
 from relaxjax.script import ArchiveError, from_source, load_archive
 from relaxjax.trainable.names import ADJOINT as LOSS_ADJOINT
 from relaxjax.trainable.names import BACKBONE
-from relaxjax.training import Trainer, checkpoint
-from relaxjax.training.communication import CommunicationReport
+from relaxjax.training import Trainer
+from relaxjax.training.devices.communication import CommunicationReport
+from relaxjax.training.saving import checkpoint
 
 from .inputs import Inputs, by_name, inputs_of, inputs_of_trainer
 from .stages import Moment, moments_of

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from .epoch_report import EpochReport
 from .number_checks import check_every, is_amount, is_count
+from .reports.epoch_report import EpochReport
 
 Direction: TypeAlias = Literal["auto", "lowest", "highest"]
 

@@ -13,14 +13,14 @@ from relaxjax.ir.flags import check_flags
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.whole_file import remove_abandoned
 
-from .background import Background
 from .callbacks import Direction, Monitor
-from .checkpoint import CheckpointError, notes, write_shards
-from .epoch_report import EpochReport
+from .devices.processes import are_several, is_first, wait_for_all
 from .number_checks import is_count
-from .processes import are_several, is_first, wait_for_all
-from .resume_check import check_begun
-from .shards import INDEX, remove
+from .reports.epoch_report import EpochReport
+from .saving.background import Background
+from .saving.checkpoint import CheckpointError, notes, write_shards
+from .saving.resume_check import check_begun
+from .saving.shards import INDEX, remove
 from .trained_model import TrainedModel
 
 _NAME = re.compile(r"step-(\d+)(\.safetensors)?")

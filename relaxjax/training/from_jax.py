@@ -29,8 +29,8 @@ from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.passes.training.stack_layers import check_roll_option
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
 
-from .evaluation import Evaluation
-from .nested import Nested, as_jax_takes_it, check_there
+from .batches.evaluation import Evaluation
+from .batches.nested import Nested, as_jax_takes_it, check_there
 
 _TO_THE_USER = 5  # frames from a warning to the call of Trainer.from_jax
 

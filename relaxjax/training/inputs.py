@@ -15,7 +15,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.lowering.target import Place, devices_of
 from relaxjax.ops.lax import x64_enabled
 
-from .processes import whole_from_each
+from .devices.processes import whole_from_each
 from .random_state import as_key, is_key
 
 _SAMPLES = "; a list is one of several arrays, so make a list of samples one array by np.stack"

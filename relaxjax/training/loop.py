@@ -12,13 +12,13 @@ import numpy as np
 from relaxjax.autodiff.out_of_memory import told_of_memory
 from relaxjax.trainable.names import LOSS_SCALE
 
+from .batches.data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
+from .batches.feeding import PART, Batch, Call, Stage, ahead, calls, kept
+from .batches.targets import check_taken
 from .callbacks import Callback, Monitor
 from .checkpoints import Checkpoints, Position
-from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
-from .epoch_report import EpochReport
-from .feeding import PART, Batch, Call, Stage, ahead, calls, kept
+from .devices.processes import are_several, in_step, is_first
 from .fit_options import CheckNumerics, FitOptions, StepsPerCall, check_options
-from .history import History
 from .inputs import as_array
 from .metrics import (
     EVAL_LOSS,
@@ -30,11 +30,11 @@ from .metrics import (
     metrics_of,
 )
 from .number_checks import is_count
-from .processes import are_several, in_step, is_first
-from .progress import Lines, Reporter, reporter_for_output
+from .reports.epoch_report import EpochReport
+from .reports.history import History
+from .reports.progress import Lines, Reporter, reporter_for_output
 from .soundness import Guard, check_losses, check_params, warn_of_zeros
 from .state_cell import Interrupts
-from .targets import check_taken
 from .trained_model import TrainedModel
 
 MOST_UNREAD = 1024  # losses that the device holds; reading them waits for it

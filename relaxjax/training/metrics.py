@@ -11,9 +11,9 @@ import numpy as np
 
 from relaxjax.ir.registry import did_you_mean
 
+from .batches.targets import check_taken, counted_classes
 from .inputs import check_any_samples
 from .number_checks import is_count
-from .targets import check_taken, counted_classes
 from .trained_model import TrainedModel
 
 Array: TypeAlias = np.ndarray[Any, Any]

@@ -24,9 +24,9 @@ from relaxjax.trainable.sharding import (
 )
 from relaxjax.trainable.sharding_rules import check_samples_divide
 
+from .devices.processes import agree, are_several, whole_from_each
 from .inputs import all_to_device, device_dtype, static_shape, to_device
 from .layout import Arrays, Group, Layout
-from .processes import agree, are_several, whole_from_each
 
 
 def digest_of(mod: IRModule) -> str:

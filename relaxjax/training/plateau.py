@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from .callbacks import Callback, Direction, Monitor
-from .epoch_report import EpochReport
 from .number_checks import is_amount, is_count
+from .reports.epoch_report import EpochReport
 from .trainer import Trainer
 
 _RATE = "hyperparams_learning_rate"  # as from_optax names what optax.inject_hyperparams keeps

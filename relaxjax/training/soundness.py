@@ -11,7 +11,7 @@ import numpy as np
 
 from relaxjax.ir.types import is_float
 
-from .feeding import Batch, Call
+from .batches.feeding import Batch, Call
 from .numerics import NumericsError
 from .trained_model import TrainedModel
 

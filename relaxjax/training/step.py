@@ -18,8 +18,8 @@ from relaxjax.passes.training.fuse_train_step import with_calls
 from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import LOSS_SCALE, TRAIN_STEP
 
-from .communication import CommunicationReport, report_of
-from .ids import is_on_host
+from .batches.ids import is_on_host
+from .devices.communication import CommunicationReport, report_of
 from .inputs import device_dtype
 from .layout import Arrays
 from .numerics import all_finite, with_gradients

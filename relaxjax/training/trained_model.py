@@ -23,22 +23,22 @@ from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
-from . import checkpoint
-from .admission import Admission
-from .feeding import Batch, Stage
+from .batches.admission import Admission
+from .batches.feeding import Batch, Stage
+from .batches.nested import Nested, check_one_argument, check_predicts
+from .batches.targets import LossWeights, scores_classes
+from .devices.process_settings import use_compilation_cache
+from .devices.processes import are_several, on_host
 from .initial_values import xavier_uniform
 from .inputs import as_seed, elsewhere, first_dim, listed, steps_of_stack
 from .layout import Arrays, Group, Initializer, Layout, optimizer_state
-from .nested import Nested, check_one_argument, check_predicts
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
 from .placement import Placement
-from .process_settings import use_compilation_cache
-from .processes import are_several, on_host
-from .shards import Snapshot
+from .saving import checkpoint
+from .saving.shards import Snapshot
 from .state_cell import StateCell
 from .step import TrainState, step_of
-from .targets import LossWeights, scores_classes
 
 
 class TrainedModel:

@@ -26,17 +26,17 @@ from relaxjax.trainable.names import EVALUATE, OPTIM_STATE, OPTIMIZER
 from relaxjax.trainable.sharding import Distribution, MeshLike
 from relaxjax.trainable.sharding_rules import ShardingLike
 
-from .checkpoint import module
-from .communication import CommunicationReport
-from .data import Data
-from .export import export
+from .batches.data import Data
+from .devices.communication import CommunicationReport
 from .fit_options import FitOptions
 from .from_jax import arguments_of, training_of
-from .history import History
 from .inputs import static_shape, tensor_type
 from .layout import Group, Values
 from .loop import fit
-from .progress import Reporter
+from .reports.history import History
+from .reports.progress import Reporter
+from .saving.checkpoint import module
+from .saving.export import export
 from .summary import ModelSummary, forward_function, summary_of
 from .trained_model import TrainedModel
 

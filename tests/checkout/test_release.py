@@ -39,7 +39,7 @@ def test_the_versions_of_other_packages_are_those_of_the_page() -> None:
 
 def test_the_formats_of_files_are_those_of_the_page() -> None:
     from relaxjax.script.archive import _ARCHIVE
-    from relaxjax.training.checkpoint import FORMAT
+    from relaxjax.training.saving.checkpoint import FORMAT
 
     page = text("docs/compatibility.md")
     assert f"`{_ARCHIVE.mark}`" in page

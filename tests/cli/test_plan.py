@@ -11,8 +11,8 @@ import pytest
 from relaxjax.cli import main, plan
 from relaxjax.cli.parser import parsed
 from relaxjax.ir import printer
-from relaxjax.training.device_plan import Candidate
-from relaxjax.training.step_counts import StepCounts
+from relaxjax.training.devices.device_plan import Candidate
+from relaxjax.training.devices.step_counts import StepCounts
 
 SCRIPT = """
 @R.function

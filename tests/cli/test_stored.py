@@ -18,8 +18,8 @@ from relaxjax.cli.stored import Stored, agree_on, content, npy_folder, safetenso
 from relaxjax.cli.train_batches import epochs_of, evaluated_of
 from relaxjax.cli.train_data import held_out, read_examples, to_run_on
 from relaxjax.ir import SymbolicVar, TensorType
-from relaxjax.training import processes
-from relaxjax.training.processes import Conversation, ProcessesError
+from relaxjax.training.devices import processes
+from relaxjax.training.devices.processes import Conversation, ProcessesError
 
 WANTED = TensorType((SymbolicVar("n"), 6), "float32")
 

@@ -11,7 +11,7 @@ from training_command import LINE, MODEL, Capture, log, refused, train, weights
 
 from relaxjax.cli import main
 from relaxjax.datasets import idx
-from relaxjax.training.checkpoint import module
+from relaxjax.training.saving.checkpoint import module
 
 
 def test_digits_in_a_process_of_its_own(model: Path) -> None:

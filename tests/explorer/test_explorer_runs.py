@@ -18,7 +18,7 @@ from relaxjax.ir import IRModule, Span, TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD
 from relaxjax.training import CommunicationReport, Trainer
-from relaxjax.training.communication import Exchange as TrainingExchange
+from relaxjax.training.devices.communication import Exchange as TrainingExchange
 
 MODEL = """
 @I.ir_module

@@ -4,7 +4,7 @@ import chex
 import jax
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 
 from relaxjax import TensorType, Var, to_jax
 from relaxjax.ir.op import get_op
@@ -56,17 +56,7 @@ def test_operators_of_real_numbers_refuse_complex_ones(name: str) -> None:
 
 def test_complex_numbers_made_of_real_ones_have_a_gradient() -> None:
     """It was zero: the transform of a real signal, taken as complex, did not train what made it."""
-    module = from_source("""
-@I.ir_module
-class Module:
-    @R.function
-    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "complex64"):
-        with R.dataflow():
-            out = R.astype(x, "complex64")
-            R.output(out)
-        return out
-""")
-    assert isinstance(module, IRModule)
+    module = parse_flow('loss = R.astype(x, "complex64")', x=(2,))
     adjoint = to_jax(Gradient("main", cotangent=True)(module), "main_adjoint")
     _, (found,) = adjoint(np.array([1, 2], "float32"), np.array([3, 1 - 2j], "complex64"))
     np.testing.assert_array_equal(found, np.array([3, 1], "float32"))

@@ -29,7 +29,7 @@ from small_models import BATCH, CLASSES, FEATURES, classifier
 
 from relaxjax.optim import MomentumSGD
 from relaxjax.training import Checkpoints, Lines, Trainer
-from relaxjax.training.processes import whole_on_host
+from relaxjax.training.devices.processes import whole_on_host
 
 STEPS = 25  # in an epoch
 

@@ -11,7 +11,7 @@ import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from relaxjax.lowering.cache_folder import VARIABLE
-from relaxjax.training.process_settings import use_compilation_cache
+from relaxjax.training.devices.process_settings import use_compilation_cache
 
 TRAIN = """
 import sys

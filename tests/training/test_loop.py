@@ -14,7 +14,7 @@ from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
 from relaxjax.trainable.facts import Facts
 from relaxjax.training import EarlyStopping, Trainer, accuracy, evaluate_with_loss, fit, loop
-from relaxjax.training.targets import LossWeights
+from relaxjax.training.batches.targets import LossWeights
 
 DATA = [batch(seed) for seed in range(3)]
 

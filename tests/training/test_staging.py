@@ -7,7 +7,7 @@ import pytest
 from small_models import batch, classifier
 
 from relaxjax.training import Lines
-from relaxjax.training.feeding import Stage
+from relaxjax.training.batches.feeding import Stage
 
 
 def rows(number: int, dtype: str = "float32") -> tuple[Any, Any]:

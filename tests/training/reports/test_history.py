@@ -12,7 +12,7 @@ import pytest
 from small_models import batch, classifier
 
 from relaxjax.training import Chart, EpochReport, History, Lines
-from relaxjax.training import history as module
+from relaxjax.training.reports import history as module
 
 DATA = [batch(seed) for seed in range(3)]
 HISTORY = History(

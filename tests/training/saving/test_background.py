@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 
-from relaxjax.training.background import Background
+from relaxjax.training.saving.background import Background
 
 
 class BrokenError(Exception):

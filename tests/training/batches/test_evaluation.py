@@ -24,7 +24,7 @@ from relaxjax.lowering import ArgumentError
 from relaxjax.optim import SGD
 from relaxjax.trainable.facts import Facts
 from relaxjax.training import Lines, Trainer, evaluate, evaluate_with_loss
-from relaxjax.training.targets import LossWeights
+from relaxjax.training.batches.targets import LossWeights
 
 DATA = [batch(0)]
 QUIET = Lines(lambda line: None)

@@ -10,9 +10,9 @@ from relaxjax.ir.structural import structural_equal
 from relaxjax.lowering.traits import reachable
 from relaxjax.trainable.names import BACKBONE, EVALUATE, OPTIMIZER
 from relaxjax.trainable.storage import Storage
+from relaxjax.training.layout import Layout
 
 from .checkpoint import CheckpointError, module
-from .layout import Layout
 
 _OTHERS = {
     BACKBONE: "model",

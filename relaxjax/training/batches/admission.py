@@ -5,13 +5,13 @@ from functools import cached_property
 from typing import Any
 
 from relaxjax.trainable.facts import Facts
+from relaxjax.training.inputs import check_place, check_samples, given_arrays, listed
+from relaxjax.training.layout import Arrays, Layout
+from relaxjax.training.placement import Placement
 
 from .feeding import Batch, paired
 from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
-from .inputs import check_place, check_samples, given_arrays, listed
-from .layout import Arrays, Layout
 from .nested import Nested, Shapes, check_one_argument
-from .placement import Placement
 
 
 class Admission:

@@ -23,7 +23,7 @@ jax.config.update("jax_disable_most_optimizations", True)
 jax.distributed.initialize(address, 2, number, initialization_timeout=60)
 
 from relaxjax.training import Checkpoints, Lines, ProcessesError
-from relaxjax.training.processes import on_host
+from relaxjax.training.devices.processes import on_host
 from spread_models import MODELS, SAMPLES
 
 model = MODELS["layers"]("float32")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from relaxjax.training.hardware import BUILT_IN, Hardware, hardware
+from relaxjax.training.devices.hardware import BUILT_IN, Hardware, hardware
 
 MINE = {
     "memory": 2**30, "flops": {"float32": 1e12}, "bandwidth": 1e11, "link": 1e10, "network": 1e9

@@ -12,7 +12,8 @@ import safetensors.numpy
 from small_models import batch, classifier, counting
 
 from relaxjax.optim import SGD, Adam, from_optax
-from relaxjax.training import CheckpointError, Trainer, checkpoint
+from relaxjax.training import CheckpointError, Trainer
+from relaxjax.training.saving import checkpoint
 
 
 def trained(optimizer: Adam | SGD | None = None) -> Trainer:

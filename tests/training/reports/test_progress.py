@@ -7,7 +7,7 @@ import pytest
 from small_models import Told, batch, classifier
 
 from relaxjax.training import EpochReport, Lines
-from relaxjax.training.progress import Bars, reporter_for_output
+from relaxjax.training.reports.progress import Bars, reporter_for_output
 
 DATA = [batch(seed) for seed in range(3)]
 

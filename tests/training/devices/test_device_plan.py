@@ -4,9 +4,9 @@ import pytest
 from full import FULL
 from several_devices import printed_lines
 
-from relaxjax.training.device_plan import Candidate, candidates, ordered, predicted
-from relaxjax.training.hardware import BUILT_IN, Hardware
-from relaxjax.training.step_counts import Exchanges, StepCounts, extrapolated
+from relaxjax.training.devices.device_plan import Candidate, candidates, ordered, predicted
+from relaxjax.training.devices.hardware import BUILT_IN, Hardware
+from relaxjax.training.devices.step_counts import Exchanges, StepCounts, extrapolated
 
 ON = Hardware(1000, {"float32": 100.0, "bfloat16": 200.0}, 50.0, 10.0, 1.0, beside=4)
 
@@ -80,11 +80,11 @@ import optax
 from relaxjax.autodiff.step_loss import LossArguments
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.trainable.sharding import Distribution
-from relaxjax.training import device_plan
-from relaxjax.training.device_plan import Candidate, held_bytes, predicted
+from relaxjax.training.devices import device_plan
+from relaxjax.training.devices.device_plan import Candidate, held_bytes, predicted
 from relaxjax.training.from_jax import training_of
-from relaxjax.training.hardware import BUILT_IN
-from relaxjax.training.step_counts import counted
+from relaxjax.training.devices.hardware import BUILT_IN
+from relaxjax.training.devices.step_counts import counted
 
 device_plan.MOST_VIRTUAL = 8  # so that all below are too many
 WIDTH, LAYERS, SAMPLES, LENGTH, WORDS = 128, 8, 128, 32, 256

@@ -5,7 +5,7 @@ from itertools import chain
 from types import FunctionType
 from typing import Any, TypeAlias
 
-from .epoch_report import EpochReport
+from relaxjax.training.reports.epoch_report import EpochReport
 
 Given: TypeAlias = Iterable[Any]  # pairs, mappings, or nested as a user of JAX has them
 Data: TypeAlias = Given | Callable[[int], Given]

@@ -13,10 +13,10 @@ from relaxjax.lowering.traits import needs_x64
 from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, TRAIN_STEP
 from relaxjax.trainable.records import written
+from relaxjax.training.layout import Layout
+from relaxjax.training.random_state import implementation, is_key
 
 from .checkpoint import array_name
-from .layout import Layout
-from .random_state import implementation, is_key
 
 ARTIFACTS = {"predict": BACKBONE, "train_step": TRAIN_STEP}
 

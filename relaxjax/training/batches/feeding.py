@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import jax
 import numpy as np
 
-from .inputs import as_array, check_mask
+from relaxjax.training.inputs import as_array, check_mask
 
 Batch: TypeAlias = tuple[Any, Any]
 Array: TypeAlias = np.ndarray[Any, Any]

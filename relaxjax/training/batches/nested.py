@@ -15,10 +15,10 @@ from relaxjax.autodiff.step_trees import path_of_deleted
 from relaxjax.ir.module import IRModule
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.trainable.storage import Storage
+from relaxjax.training.inputs import as_array
 
 from .evaluation import Evaluation, names_of_numbers
 from .feeding import Batch
-from .inputs import as_array
 
 Shapes: TypeAlias = Sequence[tuple[int, ...]]
 

@@ -27,10 +27,10 @@ from relaxjax.training import (
     ProcessesError,
     Trainer,
     load_trainer,
-    shards,
 )
-from relaxjax.training.checkpoint import write_shards
-from relaxjax.training.shards import INDEX, Snapshot, SplitArray, with_shards
+from relaxjax.training.saving import shards
+from relaxjax.training.saving.checkpoint import write_shards
+from relaxjax.training.saving.shards import INDEX, Snapshot, SplitArray, with_shards
 
 QUIET = Lines(lambda line: None)
 KIND = FileKind("mine", "file", CheckpointError)

@@ -23,8 +23,7 @@ from relaxjax.ir.expr import np_dtype
 from relaxjax.ir.module import IRModule
 from relaxjax.script.program_file import write_program
 from relaxjax.script.tensor_file import FileKind, TensorFile, write_tensors
-
-from .processes import Conversation, ProcessesError, is_first
+from relaxjax.training.devices.processes import Conversation, ProcessesError, is_first
 
 Host: TypeAlias = np.ndarray[Any, Any]
 Region: TypeAlias = tuple[slice, ...]

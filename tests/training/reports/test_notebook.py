@@ -8,8 +8,8 @@ import pytest
 from small_models import batch, classifier
 
 from relaxjax.training import EpochReport, Lines, LiveCurve
-from relaxjax.training.notebook import in_notebook
-from relaxjax.training.progress import reporter_for_output
+from relaxjax.training.reports.notebook import in_notebook
+from relaxjax.training.reports.progress import reporter_for_output
 
 DATA = [batch(seed) for seed in range(5)]
 

@@ -7,7 +7,7 @@ import pytest
 from small_models import batch, classifier
 
 from relaxjax.training import Lines
-from relaxjax.training.feeding import Call, ahead, calls
+from relaxjax.training.batches.feeding import Call, ahead, calls
 
 QUIET = Lines(lambda line: None)
 

@@ -12,11 +12,11 @@ from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.module import IRModule
 from relaxjax.script.program_file import read_program, read_tensors, write_program
 from relaxjax.script.tensor_file import FileKind
+from relaxjax.training.devices.processes import is_first, wait_for_all, whole_on_host
+from relaxjax.training.inputs import fits_shape, tensor_type, to_device
+from relaxjax.training.layout import Arrays, Group
+from relaxjax.training.random_state import as_key, is_key, key_numbers
 
-from .inputs import fits_shape, tensor_type, to_device
-from .layout import Arrays, Group
-from .processes import is_first, wait_for_all, whole_on_host
-from .random_state import as_key, is_key, key_numbers
 from .shards import Snapshot, SplitArray, index_of, with_shards
 
 FORMAT = "relaxjax trainer 1"

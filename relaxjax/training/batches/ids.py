@@ -10,8 +10,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Var
 from relaxjax.trainable.facts import ClassIds, Facts, RowIds
-
-from .inputs import tensor_type
+from relaxjax.training.inputs import tensor_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""A training on disk: checkpoints, and models that run without this package."""
