@@ -1,6 +1,7 @@
 """The ground that every test stands on: JAX on the CPU and at its strictest."""
 
 import gc
+import linecache
 import os
 import threading
 from collections.abc import Iterator
@@ -191,6 +192,14 @@ def _every_pass_gives_readable_text(
         return result
 
     monkeypatch.setattr(Pass, "__call__", observed)
+
+
+@pytest.fixture(autouse=True)
+def _lines_of_files_elsewhere_are_forgotten() -> Iterator[None]:
+    """Of `model.py` in another test's folder: errors of a test without the file showed them."""
+    yield
+    for name in [name for name in linecache.cache if not name.startswith(("/", "<"))]:
+        del linecache.cache[name]
 
 
 @pytest.fixture
