@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from aten_results import slopes, value
+from aten_results import program, slopes, value
 
 from relaxjax import to_jax
 from relaxjax.ir.builder import BlockBuilder
@@ -74,6 +74,25 @@ PAIRS: list[tuple[str, list[float], list[float], list[float], list[float]]] = [
 @pytest.mark.parametrize(("name", "x", "options", "wanted"), CASES)
 def test_the_gradient_at_a_turn(name: str, x: Any, options: Any, wanted: Any) -> None:
     np.testing.assert_allclose(slopes(name, x, **options)[0], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("median.default", {}),
+        ("nanmedian.default", {}),
+        ("cummax.default", {"dim": 0}),
+        ("cummin.default", {"dim": 0}),
+        ("maximum.default", {}),
+        ("minimum.default", {}),
+        ("fmax.default", {}),
+        ("fmin.default", {}),
+    ],
+)
+def test_what_decides_for_several_is_computed_once(name: str, options: dict[str, Any]) -> None:
+    """A compiler may compute a value anew in each kernel, and round it otherwise there."""
+    arrays = [np.zeros(3, "float32")] * (1 if options or "median" in name else 2)
+    assert "R.grad.once" in program(name, arrays, options).script()
 
 
 @pytest.mark.parametrize(("name", "x", "y", "to_x", "to_y"), PAIRS)

@@ -14,7 +14,7 @@ import pytest
 import relaxjax
 
 ROOT = Path(relaxjax.__file__).parent
-FOLDERS = ("passes", "losses", "optim", "autodiff", "frontends", "training", "lowering")
+FOLDERS = ("passes", "losses", "optim", "autodiff", "frontends", "training", "lowering", "torch")
 DECIDING = (
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
     | {"eq", "ne", "lt", "le", "gt", "ge", "argmax", "argmin", "argsort", "topk", "top_k"}
@@ -55,6 +55,22 @@ LOOKED_AT = {
     "passes/training/loss_scale.py": "asks a sum, which is stored; and compares counts",
     "passes/training/master_weights.py": "compares arguments of the step, which are stored",
     "passes/training/row_formula.py": "knows what gives 0 for 0, and emits nothing",
+    "torch/aten/binary.py": "stores the answers that decide for two; else asks what the user asks",
+    "torch/aten/indexing.py": "compares places; and a tensor with others, of which it is not made",
+    "torch/aten/losses.py": "compares ids and targets as they are given",
+    "torch/aten/magnitudes.py": "asks for 0, where both branches meet",
+    "torch/aten/max_places.py": "gives places, out of one reduction",
+    "torch/aten/order.py": "stores what it compares with elements chosen among it",
+    "torch/aten/padding.py": "computes places, which are integers",
+    "torch/aten/pairs.py": "stores the answers that decide for two; else asks what the user asks",
+    "torch/aten/places.py": "computes places, which are integers",
+    "torch/aten/pointwise.py": "rounds and asks what the user does",
+    "torch/aten/reductions.py": "gives places, out of one reduction or one sort",
+    "torch/aten/resizing.py": "names how places are rounded, and emits nothing",
+    "torch/aten/slicing.py": "compares truth values",
+    "torch/aten/special.py": "asks for 0, where both branches meet",
+    "torch/aten/spectra.py": "asks for NaN",
+    "torch/interpreter.py": "compares sizes, which are integers",
     "training/numerics.py": "looks at arrays that are there",
     "training/step.py": "looks at arrays that are there",
 }

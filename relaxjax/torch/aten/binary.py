@@ -73,10 +73,12 @@ def minimum(self: Any, other: Any) -> Expr:
 
 
 def _chosen(operator: str, beats: str, x: Expr, y: Expr) -> Expr:
+    """One of two, by answers that are stored: one of them has the adjoint, or each its half."""
     if not is_floating(dtype_of(x)):
         return call(operator, x, y)
     half = scalar(0.5, x)
-    return where(call(beats, x, y), x, where(call(beats, y, x), y, half * x + half * y))
+    first, second = (call("grad.once", call(beats, *pair)) for pair in ((x, y), (y, x)))
+    return where(first, x, where(second, y, half * x + half * y))
 
 
 @aten("add.Tensor", "add.Scalar")

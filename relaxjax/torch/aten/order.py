@@ -32,6 +32,11 @@ def _isnan(x: Expr) -> Expr:
     return call("isnan", x) if is_floating(dtype_of(x)) else call("not_equal", x, x)
 
 
+def _stored(x: Expr) -> Expr:
+    """What is compared with elements chosen among its own, so that it has their very bits."""
+    return call("grad.once", x) if is_floating(dtype_of(x)) else x
+
+
 def _read(order: Expr, place: Expr, axis: int) -> Expr:
     """What stands at a place of each row, which may be another one in each."""
     sizes = list(dims_of(order))
@@ -57,7 +62,7 @@ def _middle(x: Expr, axis: int, without_nan: bool) -> Expr:
 def _median_of_all(without_nan: bool) -> Callable[..., Expr]:
     def rule(self: Expr) -> Expr:
         """The elements that are equal to the median have equal shares of its adjoint."""
-        x = shaped(self, [product(dims_of(self))])
+        x = _stored(shaped(self, [product(dims_of(self))]))
         found = call("gather_elements", x, _middle(x, 0, without_nan), 0)
         if not is_floating(dtype_of(x)):
             return call("squeeze", found, [0])
@@ -160,7 +165,7 @@ def _running(operator: str) -> Callable[..., Pair]:
         if not ndim_of(self):
             return alone(self)
         axis = place_of(dim, ndim_of(self))
-        x = cast(self, "int32") if dtype_of(self) == "bool" else self
+        x = cast(self, "int32") if dtype_of(self) == "bool" else _stored(self)
         fixed = call("grad.no_grad", x) if is_floating(dtype_of(x)) else x
         extreme = get_op(operator)(fixed, axis=axis, reverse=False)
         is_new = call("logical_or", call("equal", fixed, extreme), _isnan(fixed))

@@ -59,7 +59,7 @@ def _numbers_first(beats: str) -> Callable[..., Expr]:
         x, y = promoted(self, other)
         first = call(beats, x, y)
         if is_floating(dtype_of(x)):
-            first = call("logical_or", first, call("isnan", y))
+            first = call("grad.once", call("logical_or", first, call("isnan", y)))
         return where(first, x, y)
 
     return rule
