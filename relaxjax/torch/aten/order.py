@@ -45,8 +45,7 @@ def _read(order: Expr, place: Expr, axis: int) -> Expr:
 
 
 def _middle(x: Expr, axis: int, without_nan: bool) -> Expr:
-    """Where the lower one of the middle elements stands, or the first NaN, unless these are left
-    out."""
+    """The place of the lower one of the middle elements, or of the first NaN if these count."""
     order = call("argsort", x, axis, False, "int64")
     unknown = call("sum", cast(_isnan(x), "int64"), [axis], True)
     length, one = number(dims_of(x)[axis], unknown), scalar(1, unknown)
