@@ -21,6 +21,7 @@ from relaxjax.ops.lax.tracing import (
     filled,
     symbols_of,
 )
+from relaxjax.ops.nn.accelerated_attention import capability_here
 from relaxjax.ops.platform import asked_for_platform, lowering_for
 
 Lowering: TypeAlias = Callable[..., Any]
@@ -46,7 +47,14 @@ def trace_call(call: Call, lower: Lowering, platform: str) -> Traced | None:
         template, tensors = arranged(args)
         types = tuple(tensor.ty for tensor in tensors)
         program, symbols, platforms = _traced(
-            lower, template, types, call.attrs, call.ty, platform, matmul_precision()
+            lower,
+            template,
+            types,
+            call.attrs,
+            call.ty,
+            platform,
+            matmul_precision(),
+            capability_here(),
         )
     except NotTraceableError:
         return None
@@ -62,6 +70,7 @@ def _traced(
     result: Type | None,
     platform: str,
     precision: Any,
+    _capability: Any,  # attention asks for it: what is kept is for one
 ) -> tuple[Any, JaxSymbols, Collection[str]]:
     symbols = JaxSymbols()
     avals = abstract_tensors(types, symbols)

@@ -14,11 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_main
 
 from relaxjax.ir.op import get_op
 from relaxjax.ops.nn import accelerated_attention
 from relaxjax.ops.nn.accelerated_attention import VARIABLE, Wanted, capability_here, takes_cudnn
 from relaxjax.ops.platform import lowering_for
+from relaxjax.passes import LegalizeOps
 
 AMPERE, HOPPER = (8, 0), (9, 0)
 PLAIN: dict[str, Any] = {"scale": None, "causal_mask": None, "window_size": None}
@@ -94,6 +96,23 @@ def by_xla(calls: list[Any]) -> Callable[..., Any]:
         return attention(*arrays, implementation="xla", **options)
 
     return attended
+
+
+def test_what_was_traced_before_it_was_asked_for_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call is traced once for its attributes and types, and for who computes attention."""
+    body = "y = R.nn.attention(q, q, q)\nreturn y"
+    mod = parse_main(body, 'q: R.Tensor((1, 16, 2, 8), "bfloat16")')
+    calls = list[str]()
+    monkeypatch.setattr(jax.nn, "dot_product_attention", by_xla(calls))
+    hopper = SimpleNamespace(compute_capability="9.0")
+    monkeypatch.setattr(accelerated_attention, "default_device", lambda: hopper)
+    for asked, called in ("off", False), ("on", True):
+        monkeypatch.setenv(VARIABLE, asked)
+        with lowering_for("cuda"), jax.numpy_dtype_promotion("standard"):
+            LegalizeOps()(mod)
+        assert bool(calls) == called
 
 
 @pytest.mark.parametrize(
