@@ -101,6 +101,17 @@ def test_numbers_are_apart_by_roundings(found: Any, expected: Any, roundings: fl
     assert device_checks.apart(np.asarray([1, 2]), np.asarray([1, 3])) == np.inf
 
 
+def test_what_is_left_where_numbers_cancel_has_their_roundings() -> None:
+    left = np.asarray([2e-16])
+    assert device_checks.apart(left + 5e-17, left) < 4
+    assert device_checks.apart(left + 1e-12, left) > device_checks.ROUNDINGS
+
+
+@pytest.mark.parametrize("name", ["relax.linalg.svd", "relax.shape_of"])
+def test_vectors_of_any_sign_and_numbers_of_shapes_are_compared(name: str) -> None:
+    assert device_checks.operator_row(name, True)["values"] <= 1
+
+
 def test_long_attention_and_tables_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small sizes: as a device would be asked, but what only a GPU can do is an error."""
     small = attention("causal", 64, heads=1)
