@@ -70,7 +70,7 @@ def _traced(
     result: Type | None,
     platform: str,
     precision: Any,
-    _capability: Any,  # attention asks for it: what is kept is for one
+    _capability: Any,  # by which attention chooses its form: a trace is kept for each
 ) -> tuple[Any, JaxSymbols, Collection[str]]:
     symbols = JaxSymbols()
     avals = abstract_tensors(types, symbols)
