@@ -198,6 +198,36 @@ def test_the_gradient_of_a_depthwise_kernel_adds_up_products_where_they_lie(kern
     chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
 
 
+def is_call(value: Any, name: str) -> bool:
+    return isinstance(value, Call) and value.op is get_op(f"lax.{name}")
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("strides", [1, 2])
+def test_gradients_of_groups_are_such_as_a_library_has(layout: str, strides: int) -> None:
+    """That of a kernel is by groups of the batch, that of the data by a kernel turned round last.
+
+    XLA looks for these to call cuDNN, which else computes with kernels as large as images.
+    """
+    image = (2, 8, 6, 6) if layout == "NCHW" else (2, 6, 6, 8)
+    attrs = {"padding": 1, "groups": 4, "data_layout": layout, "strides": strides}
+    plain = module_of("relax.nn.conv2d", [image, (4, 2, 3, 3)], **attrs)
+    adjoint = SimplifyGradient()(Gradient("main", cotangent=True)(plain))
+    elsewhere, on_cpu = (LegalizeOps(target)(adjoint) for target in ("cuda", "cpu"))
+    values = {one.var: one.value for one in elsewhere["main_adjoint"].body.bindings()}
+    convolutions = [value for value in values.values() if is_call(value, CONVOLUTION)]
+    assert [value.attrs["batch_group_count"] for value in convolutions] == [1, 1, 4]
+    assert is_call(values[convolutions[1].args[1]], "rev")
+    args = [
+        np.random.default_rng(0).normal(size=s).astype("float32") for s in (image, (4, 2, 3, 3))
+    ]
+    y = jax.eval_shape(run_anywhere(plain, "main"), *args)
+    args.append(np.random.default_rng(1).normal(size=y.shape).astype("float32"))
+    programs = (run_anywhere(mod, "main_adjoint") for mod in (elsewhere, on_cpu))
+    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
+    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
+
+
 def test_the_gradient_of_a_large_depthwise_kernel_is_a_loop_over_its_rows() -> None:
     image, kernel = (2, 11, 9, 4), (4, 1, 5, 4)
     attrs = {"padding": 2, "groups": 4, "strides": [1, 2], "dilation": [2, 1]}

@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .layouts import SPATIAL, by_letter, numbered, permutation, relabelled, window_span
+from .layouts import SPATIAL, by_letter, numbered, relabelled, window_span
 from .windows import Windows
 
 Layouts = tuple[str, str, str]  # of data, kernel and result
@@ -55,6 +55,26 @@ class Convolution:
             preferred_element_type=dtype,
         )
 
+    def by_library(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """The same as XLA hands it to a device's library.
+
+        Only by groups of the batch does XLA see the adjoint of kernels, whose data has examples
+        for channels. By groups of channels it asks cuDNN for kernels as large as images.
+        """
+        if self.groups == 1 or not self.data_layout.startswith("C"):
+            return self.by_xla(data, weight, dtype)
+        channel, batch = map(self.data_layout.index, "CN")
+        return lax.conv_general_dilated(
+            _groups_moved(data, channel, batch, self.groups),
+            weight,
+            self.strides,
+            self.pads,
+            rhs_dilation=self.dilation,
+            dimension_numbers=numbered(*self.layouts),
+            batch_group_count=self.groups,
+            preferred_element_type=dtype,
+        )
+
     def within_planes(self, layouts: Layouts) -> "Convolution":
         """The same of images, which are the planes of volumes, for arrays of such layouts."""
         window = {name: getattr(self, name)[1:] for name in ("strides", "pads", "dilation")}
@@ -80,6 +100,17 @@ class Convolution:
             )
         )
         return Windows(self.axes, size, self.strides, self.pads, self.dilation, counts)
+
+
+def _groups_moved(array: Any, source: int, target: int, groups: int) -> Any:
+    """The groups of an axis along another one, where each is a run of so many as there were."""
+    if groups == 1:
+        return array
+    shape = list(array.shape)
+    size = shape[source] // groups
+    apart = lax.reshape(array, (*shape[:source], groups, size, *shape[source + 1 :]))
+    shape[source], shape[target] = size, shape[target] * groups
+    return lax.reshape(jnp.moveaxis(apart, source, target), shape)
 
 
 @dataclass(frozen=True)
@@ -135,13 +166,6 @@ class TransposedConvolution:
     def _turned_round(self, weight: Any) -> tuple[Any, str]:
         """The kernel flipped along its spatial axes, with input and output channels swapped."""
         layout = relabelled(self.of.kernel_layout, O="I", I="O")
-        kernel = lax.rev(weight, [layout.index(letter) for letter in self.of.spatial])
-        if self.of.groups == 1:
-            return kernel, layout
-        kernel = jnp.transpose(kernel, permutation(layout, f"IO{self.of.spatial}"))
-        (inputs, outputs, *window), groups = kernel.shape, self.of.groups
-        apart = jnp.swapaxes(
-            lax.reshape(kernel, (groups, inputs // groups, outputs, *window)), 1, 2
-        )
-        shape = (groups * outputs, inputs // groups, *window)
-        return lax.reshape(apart, shape), f"OI{self.of.spatial}"
+        kernel = _groups_moved(weight, layout.index("I"), layout.index("O"), self.of.groups)
+        # This is done last: XLA looks at what it convolves with for the adjoint of data.
+        return lax.rev(kernel, [layout.index(letter) for letter in self.of.spatial]), layout

@@ -299,7 +299,7 @@ def convolution(count: int) -> Op:
         layout=convolution_layout(f"N{spatial}C", f"{spatial}IO"),
         scaling=convolution_scaling(transposed=False),
         complete=complete_convolution,
-        lower=by_platform(_lowering(Convolution.by_xla), cpu=_lowering(on_cpu.convolved)),
+        lower=by_platform(_lowering(Convolution.by_library), cpu=_lowering(on_cpu.convolved)),
         gradient=_convolution_gradient,
         **_RULES,
     )(infer)
