@@ -6,6 +6,7 @@ them in place.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -24,6 +25,7 @@ from .emit import as_places as places_of
 from .emit import call, ndim_of, number, scalar
 from .emit import where as choose
 from .index import require_integers
+from .platform import by_platform
 from .shapes import common_dtype, dims_text, element_count, require_numbers
 from .traced import traced_gradient, traced_tangent
 
@@ -101,30 +103,25 @@ def rows(values: TensorType, places: TensorType, shape: ShapeExpr) -> TensorType
     return TensorType(found.shape, values.dtype, found.ndim, values.vdevice)
 
 
-def _slots_of(spots: Any, found: Any, slots: Any) -> Any:
-    """For each place, where it stands among those found; `slots` are these in order.
-
-    To sort the numbers of the rows with the places takes longer than to look the places up again,
-    but for that their count must be known.
-    """
-    if isinstance(spots.size, int):
-        return jnp.searchsorted(found, spots).astype(spots.dtype)
-    _, order = lax.sort_key_val(spots, lax.iota(spots.dtype, spots.size))
-    return jnp.zeros_like(spots).at[order].set(slots)
-
-
-def _summed_rows(values: Any, places: Any, shape: Any) -> Any:
+def _summed_rows(values: Any, places: Any, shape: Any, on_cpu: bool = False) -> Any:
     """Places in order, each once; a row is added up in the slot of its place."""
     length, row = shape[0], shape[1:]
     spots = as_places(places).reshape(-1)
     values = values.reshape(spots.size, *row)
     outside = (spots < 0) | (spots >= length)
     spots = jnp.where(outside, jnp.asarray(length, spots.dtype), spots)
-    ordered = jnp.sort(spots)
+    # On a CPU it takes longer to sort the numbers of the rows with the places than to look the
+    # places up again, for which their count must be known. Elsewhere that is a loop of small steps.
+    looked_up = on_cpu and isinstance(spots.size, int)
+    numbers = () if looked_up else (lax.iota(spots.dtype, spots.size),)
+    ordered, *numbers = lax.sort((spots, *numbers), num_keys=1, is_stable=False)
     before = lax.pad(ordered, jnp.full((), -1, spots.dtype), [(1, -1, 0)])
     slots = jnp.cumsum(ordered != before, dtype=spots.dtype) - jnp.ones((), spots.dtype)
     found = jnp.full_like(spots, length).at[slots].set(ordered)
-    own = _slots_of(spots, found, slots)
+    if looked_up:
+        own = jnp.searchsorted(found, spots).astype(spots.dtype)
+    else:
+        own = jnp.zeros_like(spots).at[numbers[0]].set(slots, unique_indices=True)
     own = jnp.where(outside, jnp.asarray(spots.size, spots.dtype), own)
     return _scattered(jnp.zeros_like(values), values, own, lax.scatter_add), found
 
@@ -132,7 +129,7 @@ def _summed_rows(values: Any, places: Any, shape: Any) -> Any:
 @op(
     "relax.grad.summed_rows",
     layout=OPAQUE,
-    lower=_summed_rows,
+    lower=by_platform(_summed_rows, cpu=partial(_summed_rows, on_cpu=True)),
     gradient=traced_gradient("relax.grad.summed_rows"),
     jvp=traced_tangent("relax.grad.summed_rows"),
     precision="never",

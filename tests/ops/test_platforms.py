@@ -7,6 +7,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from parsing import parse_main
 from quickly_compiled_programs import QUICK
 
 from relaxjax.ir import Call, IRModule, SymbolicVar, TensorType, Var
@@ -415,6 +416,22 @@ def test_what_waits_does_so_by_a_barrier_where_that_holds() -> None:
     assert chosen("cuda", "relax.grad.delay", *shapes)["optimization_barrier"] == 1
     assert chosen("cpu", "relax.grad.delay", *shapes)["optimization_barrier"] == 0
     both_agree("relax.grad.delay", *shapes)
+
+
+def test_places_of_rows_are_looked_up_on_a_cpu_and_sorted_with_their_numbers_elsewhere() -> None:
+    """A search is a loop, whose small steps take long on a GPU."""
+    places = np.array([[4, 1, 9], [-1, 4, 0]], "int32")
+    values = np.random.default_rng(0).normal(size=(2, 3, 2)).astype("float32")
+    mod = parse_main(
+        "return R.grad.summed_rows(x, i, (6, 2))",
+        'x: R.Tensor((2, 3, 2), "float32"), i: R.Tensor((2, 3), "int32")',
+    )
+    on_cpu, on_gpu = (LegalizeOps(target)(mod) for target in ("cpu", "cuda"))
+    assert [primitives(form)["scan"] for form in (on_cpu, on_gpu)] == [1, 0]
+    assert [primitives(form)["sort"] for form in (on_cpu, on_gpu)] == [1, 1]
+    found = [jax.jit(run_anywhere(form, "main"))(values, places) for form in (on_cpu, on_gpu)]
+    chex.assert_trees_all_equal(*found)
+    chex.assert_trees_all_equal(found[0][1], np.array([0, 1, 4, 6, 6, 6], "int32"))
 
 
 def test_an_adjoint_sorts_no_second_time() -> None:
