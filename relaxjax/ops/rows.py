@@ -113,15 +113,18 @@ def _summed_rows(values: Any, places: Any, shape: Any, on_cpu: bool = False) -> 
     # On a CPU it takes longer to sort the numbers of the rows with the places than to look the
     # places up again, for which their count must be known. Elsewhere that is a loop of small steps.
     looked_up = on_cpu and isinstance(spots.size, int)
-    numbers = () if looked_up else (lax.iota(spots.dtype, spots.size),)
-    ordered, *numbers = lax.sort((spots, *numbers), num_keys=1, is_stable=False)
+    numbers = lax.iota(spots.dtype, spots.size)
+    if looked_up:
+        ordered = lax.sort(spots, is_stable=False)
+    else:
+        ordered, numbers = lax.sort((spots, numbers), num_keys=1, is_stable=False)
     before = lax.pad(ordered, jnp.full((), -1, spots.dtype), [(1, -1, 0)])
     slots = jnp.cumsum(ordered != before, dtype=spots.dtype) - jnp.ones((), spots.dtype)
     found = jnp.full_like(spots, length).at[slots].set(ordered)
     if looked_up:
         own = jnp.searchsorted(found, spots).astype(spots.dtype)
     else:
-        own = jnp.zeros_like(spots).at[numbers[0]].set(slots, unique_indices=True)
+        own = jnp.zeros_like(spots).at[numbers].set(slots, unique_indices=True)
     own = jnp.where(outside, jnp.asarray(spots.size, spots.dtype), own)
     return _scattered(jnp.zeros_like(values), values, own, lax.scatter_add), found
 

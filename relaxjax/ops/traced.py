@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.op import GradientRule, get_op
@@ -24,3 +26,10 @@ def traced_tangent(name: str) -> Callable[..., Expr]:
         return pushforward(get_op(name), lax_op, tangents, y, args, Attrs(attrs))
 
     return tangent
+
+
+def differentiated_as(plain: Callable[..., Any], compute: Callable[..., Any]) -> Callable[..., Any]:
+    """`compute`, whose derivatives are those of `plain`, which computes the same."""
+    function = jax.custom_jvp(lambda *arrays: compute(*arrays))
+    function.defjvp(lambda primals, tangents: jax.jvp(plain, primals, tangents))
+    return function

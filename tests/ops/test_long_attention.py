@@ -15,8 +15,9 @@ from relaxjax.ops.nn import attending
 from relaxjax.ops.nn.accelerated_attention import ACCELERATED
 from relaxjax.ops.nn.attention import ON_CPU
 from relaxjax.ops.nn.long_attention import adjoints, masked, result, scoped
-from relaxjax.ops.nn.running_attention import Block, differentiated_as
+from relaxjax.ops.nn.running_attention import Block
 from relaxjax.ops.platform import lowering_for
+from relaxjax.ops.traced import differentiated_as
 
 BLOCK = Block(8, 16)
 DEFAULTS: dict[str, Any] = {"scale": None, "causal_mask": None, "window_size": None}

@@ -389,6 +389,25 @@ def test_adjoints_of_pooling_where_windows_have_gaps_or_none_at_the_end(kind: st
     both_agree(name, (1, 1, 6, 6), (1, 1, 4, 3), **late)
 
 
+@pytest.mark.parametrize("size", [2, 9])
+def test_second_derivatives_of_pooling_gather_by_places(size: int) -> None:
+    """XLA's windows choose by pairs of numbers, packed into one: float64 would be rounded."""
+    attrs = {"pool_size": (size, size), "strides": (1, 1), "padding": (1, 1)}
+    rows = 12 + 2 - size
+    mod = module_of(
+        "relax.grad.max_pool2d_backward", [(2, 3, rows + 1, rows + 1), (2, 3, 12, 12)], **attrs
+    )
+    args = [np.random.default_rng(0).normal(size=(2, 3, n, n)) for n in (rows + 1, 12, 12)]
+    found = []
+    for target in ("cuda", "cpu"):
+        with lowering_for(target):
+            form = LegalizeOps(target)(Gradient("main", cotangent=True)(mod))
+        counts = primitives(IRModule({"main": form["main_adjoint"]}))
+        assert "select_and_gather_add" not in counts
+        found.append(jax.jit(run_anywhere(form, "main_adjoint"))(*map(np.float32, args)))
+    chex.assert_trees_all_close(*found, rtol=1e-6)
+
+
 def test_large_windows_with_gaps_are_no_slice_for_each_of_their_places() -> None:
     window = {"pool_size": (20, 20), "dilation": 2}
     name, shapes = "relax.grad.max_pool2d_backward", [(1, 1, 2, 2), (1, 1, 40, 40)]

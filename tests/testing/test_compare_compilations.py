@@ -169,7 +169,10 @@ def main(x: R.Tensor((3,), "float32")):
 
 @pytest.mark.as_users
 def test_a_choice_that_a_user_writes_by_comparing_is_named() -> None:
-    """XLA computes the norm anew, and then no element is found to be the largest."""
+    """XLA computes the norm anew, and then no element is found to be the largest.
+
+    On some devices it shows in a gradient alone.
+    """
     mod = parse_functions("""
 @R.function
 def main(x: R.Tensor((8, 32, 64), "float32"), q: R.Tensor((64,), "float32")):
@@ -183,5 +186,5 @@ def main(x: R.Tensor((8, 32, 64), "float32"), q: R.Tensor((64,), "float32")):
 """)
     random = np.random.default_rng(0)
     args = [random.normal(size=shape).astype("float32") for shape in ((8, 32, 64), (64,))]
-    with pytest.raises(CompilationError, match=r"build, policy none, float32: result 0\["):
+    with pytest.raises(CompilationError, match=r"build, policy none, float32: result \d\["):
         compare_compilations(mod, args=args, ways=[Way("build")])

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import jax
 
 from relaxjax.ops.platform import default_device
+from relaxjax.ops.traced import differentiated_as
 
 from . import attending
 from .attending import scale_of
 from .long_attention import Limits, LongAttention
-from .running_attention import differentiated_as
 
 VARIABLE = "RELAXJAX_CUDNN_ATTENTION"
 _ON = ("1", "on", "yes", "true")

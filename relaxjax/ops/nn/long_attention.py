@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from relaxjax.ops.traced import differentiated_as
+
 from . import attending
 from .attending import scale_of, scope_of
 from .running_attention import (
     Block,
     Running,
-    differentiated_as,
     from_keys,
     from_rows,
     rows_of,

@@ -8,6 +8,7 @@ shorter program. `benchmarks/operators.py` compares them.
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -30,7 +31,7 @@ from relaxjax.ops.once import computed_once
 from relaxjax.ops.platform import by_platform
 from relaxjax.ops.scaling import pooled
 from relaxjax.ops.shapes import element_count, require_adjoint
-from relaxjax.ops.traced import traced_gradient
+from relaxjax.ops.traced import differentiated_as, traced_gradient
 
 from .layouts import (
     SPATIAL,
@@ -163,28 +164,44 @@ def _max_pool_backward(
 ) -> Any:
     """The adjoint of a window goes to the first of its places that has the largest element.
 
-    JAX has no derivative of XLA's windows where their places lie apart. Many of those are taken
-    axis by axis: the first place is in the first row of which the largest element is the window's.
+    JAX has no derivative of XLA's windows where their places lie apart. Elsewhere that of their
+    adjoint rounds float64 to half of its bits, but on a CPU.
     """
     g = _arranged(output_grad, out_layout, layout)
     windows = _windows(data.shape, layout, **window)
-    if windows.left_to_xla and set(windows.dilation) == {1}:
-        (adjoint,) = jax.vjp(lambda x: _largest(x, windows), data)[1](g)
-        return adjoint
+    by_places = functools.partial(_to_places, windows)
+    if not windows.left_to_xla or set(windows.dilation) != {1}:
+        return by_places(g, data)
+
+    def by_xla(g: Any, data: Any) -> Any:
+        return jax.vjp(lambda x: _largest(x, windows), data)[1](g)[0]
+
+    if not windows.are_counted:
+        return by_xla(g, data)
+    return differentiated_as(by_places, by_xla)(g, data)
+
+
+def _to_places(windows: Windows, g: Any, data: Any) -> Any:
+    """The adjoints of windows at their places with the largest element.
+
+    Many are taken axis by axis: the first place is in the first row of which the largest element is
+    the window's.
+    """
+    windows = replace(windows, sliced=True)
     stages, values = [windows], [data]
     if windows.has_many_places:
         stages = windows.by_axis()[::-1]
         for stage in stages[:-1]:
             values.append(_largest(values[-1], stage))
     for stage, value in zip(stages[::-1], values[::-1], strict=True):
-        g = _to_places(g, value, stage)
+        g = _to_the_largest(g, value, stage)
     return g
 
 
-def _to_places(g: Any, data: Any, windows: Windows) -> Any:
-    """The adjoints of windows at their places with the largest element.
+def _to_the_largest(g: Any, data: Any, windows: Windows) -> Any:
+    """The adjoints at their places, one of the window after the other.
 
-    These places are computed once: each of them is asked in turn whether it is the one.
+    These are computed once: each of them is asked in turn whether it is the one.
     """
     padded = windows.padded(data, _lowest(data.dtype))
     numbers = computed_once(_first_largest(padded, windows))

@@ -7,11 +7,9 @@ does, and not as its square, and the blocks stay in the caches.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -201,16 +199,6 @@ def running(
         certain=certain,
         hidden=hidden,
     )
-
-
-def differentiated_as(plain: Callable[..., Any], compute: Callable[..., Any]) -> Callable[..., Any]:
-    """`compute`, whose derivatives are those of `plain`, which computes the same.
-
-    JAX cannot go back through a loop that ends at a block that differs from row to row.
-    """
-    function = jax.custom_jvp(lambda *arrays: compute(*arrays))
-    function.defjvp(lambda primals, tangents: jax.jvp(plain, primals, tangents))
-    return function
 
 
 def _product(subscripts: str, a: Any, b: Any, dtype: Any) -> Any:

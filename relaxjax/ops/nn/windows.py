@@ -75,9 +75,12 @@ class Windows:
 
         Where the places of a window lie apart they are wanted: JAX has no derivative of XLA's then.
         """
-        known = all(isinstance(count, int) for count in self.counts)
         is_wanted = self.sliced or set(self.dilation) != {1}
-        return not is_wanted or not known or self.has_many_places
+        return not is_wanted or not self.are_counted or self.has_many_places
+
+    @property
+    def are_counted(self) -> bool:
+        return all(isinstance(count, int) for count in self.counts)
 
     @property
     def has_many_places(self) -> bool:
