@@ -57,7 +57,8 @@ def test_the_blocks_that_are_chosen(
     [
         (4096, 4096, 15, 1, None, None),
         (4096, 4096, 16, 1, None, Block(1024, 1024)),
-        (4096, 4096, 4, 4, None, Block(256, 1024)),
+        (4096, 4096, 4, 4, None, Block(512, 2048)),
+        (16384, 16384, 1, 1, None, Block(4096, 4096)),
         (4096, 4096, 128, 1, None, Block(512, 512)),
         (16384, 16384, 1, 1, 300, Block(256, 256)),
         (1024, 1024, 1024, 1, None, None),
@@ -206,8 +207,8 @@ def _largest(program: Any) -> int:
 LENGTHS = {
     "cpu": (LONG, 512 * 512),
     "cuda": (LONG, LONG**2),
-    "cuda, longer": (4 * LONG, 1024 * 1024),
-    "tpu, longer": (4 * LONG, 1024 * 1024),
+    "cuda, longer": (4 * LONG, LONG**2),
+    "tpu, longer": (4 * LONG, LONG**2),
 }
 
 

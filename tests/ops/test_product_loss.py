@@ -14,7 +14,8 @@ from relaxjax.ir.op import get_op
 from relaxjax.ops.declare import OpError
 from relaxjax.ops.emit import call
 from relaxjax.ops.nn import product_loss
-from relaxjax.ops.nn.product_loss import tokens_at_a_time
+from relaxjax.ops.nn.product_loss import ELSEWHERE, ON_CPU, tokens_at_a_time
+from relaxjax.ops.platform import lowering_for
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,21 @@ from relaxjax.ops.nn.product_loss import tokens_at_a_time
     ],
 )
 def test_how_many_tokens_are_taken_at_a_time(tokens: Any, words: Any, length: Any) -> None:
-    assert tokens_at_a_time(tokens, words) == length
+    assert tokens_at_a_time(tokens, words, ON_CPU) == length
+
+
+def test_more_of_them_elsewhere() -> None:
+    assert tokens_at_a_time(4096, 32000, ELSEWHERE) == 1048
+    given = [jax.ShapeDtypeStruct(shape, "float32") for shape in ((4096, 2), (2, 32000))]
+    attrs = {"transposed": False, "reduction": "mean", "ignore_index": 0}
+    targets = jax.ShapeDtypeStruct((4096,), "int32")
+    for where, steps in (("cpu", 16), ("cuda", 4)):
+        with lowering_for(where):
+            found = jax.make_jaxpr(partial(lowering("nn.product_nll_loss"), bias=None, **attrs))(
+                *given, targets=targets
+            )
+        [loop] = [eqn for eqn in found.eqns if eqn.primitive.name == "scan"]
+        assert loop.params["length"] == steps
 
 
 def lowering(name: str) -> Any:
@@ -59,7 +74,7 @@ def test_tokens_in_chunks(
     transposed: bool, reduction: str, has_bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last chunk is not full, one class is ignored. The backward operator has adjoints, too."""
-    monkeypatch.setattr(product_loss, "tokens_at_a_time", lambda tokens, words: 4)
+    monkeypatch.setattr(product_loss, "tokens_at_a_time", lambda *_: 4)
     x, w, b = _drawn(11, 3), _drawn(*((5, 3) if transposed else (3, 5)), seed=1), _drawn(5, seed=2)
     bias = b if has_bias else None
     t = jnp.asarray(np.random.default_rng(3).integers(0, 5, 11), "int32")
@@ -87,7 +102,7 @@ def test_tokens_in_chunks(
 
 def test_half_precision_is_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """What many tokens add to the matrix is not lost one by one."""
-    monkeypatch.setattr(product_loss, "tokens_at_a_time", lambda tokens, words: 1)
+    monkeypatch.setattr(product_loss, "tokens_at_a_time", lambda *_: 1)
     x, w = jnp.ones((600, 1), "bfloat16"), jnp.zeros((1, 2), "bfloat16")
     backward = lowering("grad.product_nll_loss_backward")
     given = jnp.ones((), "bfloat16"), x, w, jnp.zeros(600, "int32"), None

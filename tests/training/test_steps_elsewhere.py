@@ -23,7 +23,7 @@ from relaxjax.training.placement import Placement
 from relaxjax.training.step import TrainState, TrainStep
 
 ELSEWHERE = ("cuda", "tpu")
-LAYERS, ROWS, WIDTH, IDS, TOKENS, WORDS = 4, 10_000, 8, 16, 512, 32_768
+LAYERS, ROWS, WIDTH, IDS, TOKENS, WORDS = 4, 10_000, 8, 16, 2048, 32_768
 
 
 def backbone(text: str, params: int) -> IRModule:

@@ -1,7 +1,8 @@
 """Which form computes attention on a GPU or TPU: cuDNN's, blocks of scores, or all of them at once.
 
 By blocks the memory grows as the length and not as its square. They are for so many scores that
-all of them would hardly be there at once: on an H200 they take up to three times as long.
+all of them would hardly be there at once: on an H200 they took up to three times as long, when a
+block had up to 1024 queries and keys however few the heads were.
 
 cuDNN's is only for whoever asks for it by RELAXJAX_CUDNN_ATTENTION=on. JAX lowers it on a machine
 with a GPU alone. It was tried in three cases on an H200, where it was right and much the fastest.
@@ -25,7 +26,7 @@ VARIABLE = "RELAXJAX_CUDNN_ATTENTION"
 _ON = ("1", "on", "yes", "true")
 
 ACCELERATED = LongAttention(
-    Limits(of_a_head=2**22, of_all=2**28, fewest=512, at_a_time=2**26, largest=1024), chunked=False
+    Limits(of_a_head=2**22, of_all=2**28, fewest=512, at_a_time=2**25, largest=4096), chunked=False
 )
 
 Capability = tuple[int, ...]

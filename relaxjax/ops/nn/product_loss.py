@@ -5,7 +5,7 @@ at a time are multiplied, and the loss and the adjoints made of their scores. Bo
 pass: the backward operator gives the loss, too, and `ShareProductLoss` takes it from there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import counting, dims_at
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call
+from relaxjax.ops.platform import by_platform
 from relaxjax.ops.shapes import common_dtype, common_vdevice, require_adjoint
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
@@ -27,15 +28,21 @@ from relaxjax.ops.unary import require_float
 from .logits_loss import adjoint_of_scores, loss_of_scores
 from .loss import loss_type, sample_weights
 
-# So many scores are computed at a time, of so many tokens or more.
-_AT_A_TIME, _FEWEST = 2**23, 64
+# So many scores are computed at a time: elsewhere than on a CPU a step of the loop takes some time
+# however few they are.
+ON_CPU, ELSEWHERE = 2**23, 2**25
+_FEWEST = 64  # tokens
 
 
-def tokens_at_a_time(tokens: Any, words: Any) -> Any:
+def tokens_at_a_time(tokens: Any, words: Any, scores: int) -> Any:
     """How many tokens' scores are computed at a time: all of them if a number is not known."""
-    if not isinstance(tokens, int) or not isinstance(words, int) or tokens * words <= _AT_A_TIME:
+    if not isinstance(tokens, int) or not isinstance(words, int) or tokens * words <= scores:
         return tokens
-    return min(tokens, max(_FEWEST, _AT_A_TIME // words))
+    return min(tokens, max(_FEWEST, scores // words))
+
+
+def _on_each_platform(lower: Callable[..., Any]) -> Callable[..., Any]:
+    return by_platform(partial(lower, at_a_time=ELSEWHERE), cpu=partial(lower, at_a_time=ON_CPU))
 
 
 def _scores(rows: Any, weight: Any, bias: Any, transposed: bool) -> Any:
@@ -62,9 +69,10 @@ def _product_nll_loss(
     transposed: bool,
     reduction: str,
     ignore_index: int,
+    at_a_time: int,
 ) -> Any:
     targets, tokens = as_places(targets), data.shape[0]
-    length = tokens_at_a_time(tokens, weight.shape[0 if transposed else 1])
+    length = tokens_at_a_time(tokens, weight.shape[0 if transposed else 1], at_a_time)
     loss_of = partial(loss_of_scores, weights=None, reduction="none", ignore_index=ignore_index)
 
     def step(_: None, chunk: tuple[Any, Any]) -> tuple[None, Any]:
@@ -120,7 +128,7 @@ def _flops(products: int, each: int, first: int) -> Any:
     "relax.nn.product_nll_loss",
     facts={"class_ids": "targets"},
     layout=OPAQUE,
-    lower=_product_nll_loss,
+    lower=_on_each_platform(_product_nll_loss),
     gradient=_gradient,
     precision="never",
     fusion="opaque",
@@ -191,10 +199,11 @@ def _backward(
     transposed: bool,
     reduction: str,
     ignore_index: int,
+    at_a_time: int,
 ) -> tuple[Any, ...]:
     targets, (tokens, _) = as_places(targets), data.shape
     wide = widened(data).dtype
-    length = tokens_at_a_time(tokens, weight.shape[0 if transposed else 1])
+    length = tokens_at_a_time(tokens, weight.shape[0 if transposed else 1], at_a_time)
     each = _adjoint_of_losses(output_grad, targets, reduction, ignore_index, wide)
     given: dict[str, Any] = {"weights": None, "reduction": "none", "ignore_index": ignore_index}
 
@@ -240,7 +249,7 @@ def _adjoint_of_losses(
 @op(
     "relax.grad.product_nll_loss_backward",
     layout=OPAQUE,
-    lower=_backward,
+    lower=_on_each_platform(_backward),
     gradient=traced_gradient("relax.grad.product_nll_loss_backward"),
     precision="never",
     fusion="opaque",
