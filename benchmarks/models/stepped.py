@@ -11,7 +11,7 @@ from relaxjax.passes import LegalizeOps, UpdateInLoops
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.planning.estimate import is_worth_a_plan
 from relaxjax.passes.memory.program.caller import Caller
-from relaxjax.passes.memory.rematerialize import AUTO, decided, planned_by_itself, rematerialized
+from relaxjax.passes.memory.rematerialize import AUTO, planned_by_itself, with_plan
 from relaxjax.trainable.names import TRAIN_STEP
 
 from .adam import UPDATE, adam_update
@@ -33,8 +33,7 @@ def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
         if policy == AUTO:
             smaller = planned_by_itself(whole, adjoint, caller)
         else:
-            found = decided(whole, adjoint, policy=policy, caller=caller)
-            smaller = rematerialized(whole, adjoint, found.plan)
+            smaller = with_plan(whole, adjoint, policy=policy, caller=caller)
     return mod.with_functions({adjoint: smaller[adjoint]})
 
 

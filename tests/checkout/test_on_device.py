@@ -20,8 +20,10 @@ import on_device
 import on_device_report
 import table_rows
 from long_cases import attention
-from models import QUICK
+from models import QUICK, prepared
 from on_device import Stage
+
+from relaxjax.ops.platform import lowering_for
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +139,14 @@ def test_updates_are_timed_in_each_form(monkeypatch: pytest.MonkeyPatch) -> None
         tables = device_forms.update_row("ResNet-18", True)["tables"]
     for text, form in zip(tables, ("by shape", "int8", "imported, no update"), strict=True):
         assert form in text
+
+
+def test_what_is_measured_as_sent_to_the_host_is_sent() -> None:
+    model = QUICK["MLP of 64 layers"]()
+    with lowering_for("cuda"):
+        kept, sent = (prepared(model, policy=one).script() for one in ("free", "offload"))
+    assert "memory.to_host" not in kept
+    assert sent.count("memory.to_host") == sent.count("memory.to_device") > 0
 
 
 def test_trainings_of_other_losses_are_not_compared() -> None:
