@@ -12,6 +12,7 @@ out wrong is shrunk, and written to `tests/testing/found`, where a test tries it
 
 import argparse
 import gc
+import itertools
 import json
 import os
 import subprocess
@@ -98,7 +99,9 @@ def shrunk(seed: int, ways: Sequence[Way]) -> Path:
         smaller = random_loss(seed, without | {number})
         if tried(smaller, ways)[0] is not None:
             loss, without = smaller, without | {number}
-    path = FOUND / f"seed_{seed}.txt"
+    # A seed gives another program where the kinds of steps are others than they were.
+    ends = itertools.chain([""], (f"_{number}" for number in itertools.count(2)))
+    path = next(path for end in ends if not (path := FOUND / f"seed_{seed}{end}.txt").exists())
     lines = [f"# seed: {seed}", *(f"# way: {json.dumps(asdict(way))}" for way in ways)]
     FOUND.mkdir(exist_ok=True)
     path.write_text("\n".join([*lines, str(loss.module.script())]) + "\n")
