@@ -319,9 +319,6 @@ def test_a_rule_that_counts_axes_of_a_scalar() -> None:
     """It ended in an IndexError without the operator and the line of the user."""
     reader = Interpreter(BlockBuilder(), Sizes())
     reader.bind("x", Var("x", TensorType((), "float32")))
-    reader.bind("i", Var("i", TensorType((1,), "int64")))
-    span = Span("net.py", 7, 0, 7, 1)
-    given = {"self": Ref("x"), "dim": 0, "index": Ref("i")}
-    node = Node("aten.index_select.default", given, ("y",), span)
-    with pytest.raises(TorchImportError, match=r"aten\.index_select\.default: tuple index out of"):
+    node = Node("aten.pdist.default", {"self": Ref("x")}, ("y",), Span("net.py", 7, 0, 7, 1))
+    with pytest.raises(TorchImportError, match=r"aten\.pdist\.default: tuple index out of"):
         reader.run(Graph((), (node,), (), {}))

@@ -19,7 +19,7 @@ def tensor(*shape: Any, dtype: str = "float32") -> Var:
 
 
 IMAGE, MASK, PLACES = tensor(2, 3, 7, 7), tensor(4, dtype="bool"), tensor(4, dtype="int64")
-SCALE = tensor(3)
+SCALE, SQUARE = tensor(3), tensor(3, 3)
 BATCH_NORM = (IMAGE, SCALE, SCALE, None, None, False, 0.1, 1e-5, True)
 LSTM = ([tensor(1, 2, 4)] * 2, [tensor(4, 4)] * 5, True, 1, 0.0, False, False, False)
 
@@ -39,7 +39,22 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "one_hot.default": ((PLACES,), {}, "one_hot without a number of classes"),
     "batch_norm.default": (BATCH_NORM, {}, "running statistics, which are not given"),
     "instance_norm.default": (
-        (IMAGE, SCALE, SCALE, SCALE, SCALE, True, 0.1, 1e-5), {}, "instance norm with running"
+        (IMAGE, SCALE, SCALE, None, None, False, 0.1, 1e-5), {}, "on running statistics, which are"
+    ),
+    "linalg_svd.default": (
+        (tensor(3, 5),), {}, "has singular values for, whose directions are free: give `full_m"
+    ),
+    "svd.default": ((SQUARE,), {"compute_uv": False}, "write torch.linalg.svdvals"),
+    "linalg_qr.default": ((SQUARE,), {"mode": "r"}, 'in PyTorch: give `mode="reduced"`'),
+    "qr.default": (
+        (tensor(5, 3),), {"some": False}, "columns beside those that a matrix of 5 rows"
+    ),
+    "linalg_lu.default": ((SQUARE,), {"pivot": False}, "without swapped rows: give `pivot=True`"),
+    "lu_unpack.default": (
+        (tensor(N, 3), PLACES), {}, "triangles of a matrix of n rows and 3 columns, which are not"
+    ),
+    "istft.default": (
+        (tensor(9, 4, dtype="complex64"), 16), {"return_complex": True}, "a signal of complex"
     ),
     "pad.default": ((IMAGE, [1, 1], "mirror"), {}, 'no padding of the mode "mirror"'),
     "avg_pool2d.default": (

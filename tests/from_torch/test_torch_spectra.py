@@ -148,3 +148,47 @@ def test_a_transform_is_refused_with_its_reason(name: str) -> None:
     x = Var("x", TensorType((2, N), "float32"))
     with pytest.raises(ValueError, match=re.escape(message)):
         TABLE[f"aten.{name}"].rule(x, **options)
+
+
+@pytest.mark.parametrize(
+    ("hop", "center", "normalized", "onesided", "length"),
+    [
+        (None, True, False, True, None),
+        (4, True, True, False, 40),
+        (8, False, False, True, 50),
+        (5, True, False, None, 70),
+    ],
+)
+def test_a_signal_comes_back(
+    hop: int | None, center: bool, normalized: bool, onesided: bool | None, length: int | None
+) -> None:
+    """Windows of a signal that are transformed back, and added up where they stood."""
+    signal = RANDOM.normal(size=(2, 60 + (0 if center else 4))).astype("float32")
+    window = (np.hanning(14)[1:-1] + 0.1).astype("float32")
+    same = {"hop_length": hop, "win_length": 12, "normalized": normalized, "onesided": onesided}
+    padded = np.pad(signal, [(0, 0), (8, 8)], "reflect") if center else signal
+    count = (padded.shape[1] - 16) // (hop or 4) + 1
+    there = (count - 1) * (hop or 4) + 16 - (16 if center else 0)
+    wanted = np.pad(signal[:, :there], [(0, 0), (0, 99)])[:, : length or there]
+
+    def back(x: Any) -> Any:
+        stft, istft = (TABLE[f"aten.{name}.default"].rule for name in ("stft", "istft"))
+        framed = stft(x, 16, window=Constant(window), return_complex=True, **same)
+        return istft(framed, 16, window=Constant(window), center=center, length=length, **same)
+
+    found, slope = value(back, padded), slopes(back, padded)[0]
+    assert found.shape == wanted.shape
+    inner = slice(2, 36) if not center else slice(None, 40)
+    np.testing.assert_allclose(found[:, inner], wanted[:, inner], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(slope[:, 20:30], 1, rtol=1e-3)
+
+
+def test_a_signal_of_plain_windows_comes_back() -> None:
+    signal = RANDOM.normal(size=(24,)).astype("float32")
+
+    def back(x: Any) -> Any:
+        stft, istft = (TABLE[f"aten.{name}.default"].rule for name in ("stft", "istft"))
+        return istft(stft(x, 8, return_complex=True), 8, center=False)
+
+    np.testing.assert_allclose(value(back, signal), signal, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(slopes(back, signal)[0], np.ones(24), rtol=1e-4)

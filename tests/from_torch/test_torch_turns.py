@@ -11,6 +11,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.types import TensorType
 from relaxjax.torch.aten import TABLE
+from relaxjax.torch.aten.binary import xlogy
 
 INF, NAN = float("inf"), float("nan")
 
@@ -33,6 +34,35 @@ CASES: list[tuple[str, Any, dict[str, Any], Any]] = [
     ("elu.default", ZEROS, {"alpha": 2.0}, [2, 2, 2]),
     ("elu.default", [-1.0, 0, 1], {}, [np.exp(-1), 1, 1]),
     ("celu.default", [-2.0, 0, 1], {"alpha": 2.0}, [np.exp(-1), 1, 1]),
+    ("abs.default", [NAN, INF, -INF], {}, [0, 1, -1]),
+    ("linalg_vector_norm.default", [0.0, 2, 3], {"ord": -1}, ZEROS),
+    ("var.correction", [1.0, 2], {"correction": 2}, [-INF, INF]),
+    (
+        "smooth_l1_loss.default",
+        [1.0, -1, 0, INF, -INF],
+        {"target": 0.0, "reduction": 2},
+        [1, -1, 0, 1, -1],
+    ),
+    (
+        "huber_loss.default",
+        [0.5, -0.5, 0, INF],
+        {"target": 0.0, "reduction": 2, "delta": 0.5},
+        [0.5, -0.5, 0, 0.5],
+    ),
+    ("hinge_embedding_loss.default", [1.0, 0, 2], {"target": -1.0, "reduction": 2}, [-1, -1, 0]),
+    (
+        "multi_margin_loss.default",
+        [[1.0, 0, 0], [0, 0, 1]],
+        {"target": Constant(np.array([0, 1])), "reduction": 2},
+        [[0, 0, 0], [1 / 3, -2 / 3, 1 / 3]],
+    ),
+    ("logit.default", [0.1, 0.5, 0.9, 0], {"eps": 0.1}, [1 / 0.09, 4, 1 / 0.09, 0]),
+    ("logit.default", [0.0, 1, 0.5], {}, [INF, INF, 4]),
+    ("digamma.default", [0.0, 1], {}, [INF, np.pi**2 / 6]),
+    ("mode.default", [1.0, 2, 2, 1, 3], {"dim": 0}, [0, 0, 0, 1, 0]),
+    ("logcumsumexp.default", [INF, 0, 1], {"dim": 0}, ZEROS),
+    ("logcumsumexp.default", [0.0, -INF, 0], {"dim": 0}, [2.5, 0, 0.5]),
+    ("special_entr.default", [-0.0], {}, [INF]),
     ("clamp.default", [-1.0, 1, 2], {"min": -1, "max": 1}, [1, 1, 0]),
     ("clamp_min.default", [0.0, -1, 1], {"min": 0}, [1, 0, 1]),
     ("clamp.Tensor", [0.0, 1, 2], {"min": 0.0, "max": 1.0}, [1, 1, 0]),
@@ -58,10 +88,14 @@ CASES: list[tuple[str, Any, dict[str, Any], Any]] = [
     ("pdist.default", [[0.0, 0], [0, 0], [3, 4]], {}, [[-0.6, -0.8], [-0.6, -0.8], [1.2, 1.6]]),
 ]
 # Of two tensors.
-PAIRS: list[tuple[str, list[float], list[float], list[float], list[float]]] = [
+PAIRS: list[tuple[str, Any, Any, Any, Any]] = [
     ("hypot.default", [0.0, 3, 1e30, 1e-30], [0.0, 4, 1e30, 1e-30],
      [NAN, 0.6, 0.5**0.5, 0.5**0.5], [NAN, 0.8, 0.5**0.5, 0.5**0.5]),
     ("hypot.default", [INF, INF, NAN], [1.0, NAN, 1], [NAN] * 3, [0, NAN, NAN]),
+    ("atan2.default", [0.0, -0.0, 1, 0], [0.0, 0, 0, -1], [0, 0, 0, -1], [0, 0, -1, 0]),
+    ("copysign.Tensor", [INF, -INF, 2, INF], [2.0, INF, -INF, -INF], [1, -1, -1, -1], [0] * 4),
+    ("xlogy.Tensor", [0.0, 0, 0, 1, 0], [0.0, 1, -1, 1, INF], [0] * 5, [0, 0, 0, 1, 0]),
+    ("cdist.default", [[0.0, 0]], [[2.0, 2]], [[-0.5**0.5] * 2], [[0.5**0.5] * 2]),
     ("copysign.Tensor", [0.0, -0.0, 2, -2], [-1.0, 1, -0.0, 0], [0, 0, -1, -1], [0] * 4),
     ("fmax.default", [1.0, NAN, 1, NAN, 2], [1.0, 1, NAN, NAN, 1],
      [1, 0, 1, 1, 1], [0, 1, 0, 0, 0]),
@@ -126,6 +160,65 @@ def test_what_is_written_shares_a_gradient(
     found = slopes(rule, [0.0, 0, 0], source)
     np.testing.assert_allclose(found[0], to_x, rtol=1e-6)
     np.testing.assert_allclose(found[1], to_source, rtol=1e-6)
+
+
+def test_equally_far_coordinates_have_the_whole_adjoint_each() -> None:
+    """Of the distance by the largest coordinate; a norm by it shares the adjoint out."""
+    for name, x, y in (("cdist.default", [[0.0, 0]], [[2.0, -2]]), ("pdist.default", None, None)):
+        given = [[[0.0, 0], [2, -2]]] if x is None else [x, y]
+        first = slopes(name, *given, p=INF)[0][0]
+        np.testing.assert_array_equal(first, [-1, 1])
+
+
+def test_what_lacks_nothing_of_a_margin_still_moves() -> None:
+    """At the margin itself, PyTorch's losses have the slope of what lacks a little."""
+    found = slopes("margin_ranking_loss.default", [0.0, 1], [0.0, 2], [1.0, 1], reduction=2)
+    np.testing.assert_array_equal(found[0], [-1, -1])
+    ranked = slopes("triplet_margin_loss.default", [[0.0, 0]], [[0.0, 0]], [[1.0, 0]], eps=0.0)
+    np.testing.assert_array_equal(ranked[2], [[-1, 0]])
+    apart = slopes("cosine_embedding_loss.default", [[1.0, 0]], [[0.0, 1]], [-1.0])
+    np.testing.assert_allclose(apart[0], [[0, 1]])
+
+
+def test_equally_near_negatives_have_half_of_the_adjoint_each() -> None:
+    root = 0.5**0.5
+    options = {"eps": 0.0, "swap": True}
+    found = slopes("triplet_margin_loss.default", [[0.0, 0]], [[2.0, 0]], [[1.0, 1]], **options)
+    np.testing.assert_allclose(found[2], [[0, -root]], rtol=1e-6, atol=1e-7)
+
+
+def test_values_at_poles_and_beside_nothing() -> None:
+    np.testing.assert_array_equal(value("digamma.default", [0.0, -0.0, -1]), [-INF, INF, NAN])
+    products = value("xlogy.Tensor", [0.0, 0, 0, 1], [INF, 0, NAN, 0])
+    np.testing.assert_array_equal(products, [0, 0, NAN, -INF])
+    np.testing.assert_allclose(value(lambda y: xlogy(0.0, y), [2.0, 0]), [0, 0])
+    np.testing.assert_allclose(value("xlogy.Scalar_Other", [2.0], other=np.e), [2], rtol=1e-6)
+    np.testing.assert_array_equal(value("var.correction", [1.0, 2], correction=2), INF)
+    assert np.isnan(value("var.correction", [1.0], correction=1))
+
+
+@pytest.mark.parametrize(
+    ("order", "values", "to_x"),
+    [
+        (2, [-2.40411381, -16.8287966, -0.82879664], [6.49393940, 97.4090910, 193.4090910]),
+        (3, [6.49393940, 97.4090910, 193.4090910], [-24.8862661, -771.474250, -3.47424982]),
+    ],
+)
+def test_polygamma_of_numbers_below_zero(order: int, values: Any, to_x: Any) -> None:
+    def rule(x: Any) -> Any:
+        return TABLE["aten.polygamma.default"].rule(order, x)
+
+    numbers = [1.0, 0.5, -0.5]
+    np.testing.assert_allclose(value(rule, numbers), values, rtol=1e-4)
+    np.testing.assert_allclose(slopes(rule, numbers)[0], to_x, rtol=1e-4)
+    assert np.isinf(value(rule, [0.0, -1.0])).all()
+
+
+def test_the_least_of_the_most_frequent_elements_and_its_last_place() -> None:
+    rows = [[1.0, 2, 2], [3, 2, 1], [2, 2, 2]]
+    np.testing.assert_array_equal(value("mode.default", rows), [2, 1, 2])
+    kept = value(lambda x: TABLE["aten.mode.default"].rule(x, 1, True)[1], rows)
+    np.testing.assert_array_equal(kept, [[2], [2], [2]])
 
 
 def test_powers_below_zero_are_infinite_at_zero() -> None:

@@ -4,7 +4,9 @@ from . import attending as attending
 from . import binary as binary
 from . import copies as copies
 from . import creation as creation
+from . import decompositions as decompositions
 from . import diagonals as diagonals
+from . import exponential as exponential
 from . import images as images
 from . import indexing as indexing
 from . import joining as joining
@@ -25,6 +27,7 @@ from . import recurrent as recurrent
 from . import reductions as reductions
 from . import resizing as resizing
 from . import shapes as shapes
+from . import short_time as short_time
 from . import slicing as slicing
 from . import special as special
 from . import spectra as spectra

@@ -1,5 +1,6 @@
 """Operators on each element: of several tensors, of tensors and numbers, and comparisons."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -142,7 +143,12 @@ def fmod(self: Any, other: Any) -> Expr:
 
 @aten("atan2.default")
 def atan2(self: Any, other: Any) -> Expr:
-    return call("atan2", *map(floating, promoted(self, other)))
+    """An angle, whose slopes at (0, 0) are 0."""
+    x, y = map(floating, promoted(self, other))
+    zero = scalar(0, x)
+    is_zero = call("logical_and", call("equal", x, zero), call("equal", y, zero))
+    at_zero = call("atan2", call("grad.no_grad", x), call("grad.no_grad", y))
+    return where(is_zero, at_zero, call("atan2", x, where(is_zero, scalar(1, y), y)))
 
 
 @aten("pow.Tensor_Tensor", "pow.Scalar")
@@ -250,9 +256,17 @@ def right_shift(self: Any, other: Any) -> Expr:
     return call("right_shift", *promoted(self, other))
 
 
-@aten("xlogy.Tensor", "special_xlogy.default")
-def xlogy(self: Expr, other: Expr) -> Expr:
+@aten("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other")
+@aten("special_xlogy.default", "special_xlogy.self_scalar", "special_xlogy.other_scalar")
+def xlogy(self: Any, other: Any) -> Expr:
+    """x * log(y), which is 0 where x is 0, also where the logarithm is not finite."""
     x, y = map(floating, promoted(self, other))
     zero = scalar(0, x)
-    nothing = call("logical_and", call("equal", x, zero), y <= zero)
+    nothing = times_nothing(x, y, 0)
     return where(nothing, zero, x * call("log", where(nothing, scalar(1, y), y)))
+
+
+def times_nothing(x: Expr, y: Expr, bound: float) -> Expr:
+    """Where x is 0 and a logarithm of y is not finite, as it is up to a bound."""
+    is_infinite = call("logical_or", y <= scalar(bound, y), call("equal", y, scalar(math.inf, y)))
+    return call("logical_and", call("equal", x, scalar(0, x)), is_infinite)

@@ -9,7 +9,7 @@ from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
 from .promotion import cast, highest, is_floating, lowest
-from .shapes import broadcast_sizes, expand, permute, place_of, product, shaped
+from .shapes import broadcast_sizes, expand, on_rows, permute, place_of, product, row, shaped
 from .table import aten
 
 
@@ -37,6 +37,7 @@ def embedding(
 
 
 @aten("index_select.default")
+@on_rows
 def index_select(self: Expr, dim: int, index: Expr) -> Expr:
     place = place_of(dim, ndim_of(self))
     return call("take", self, from_front(index, dims_of(self)[place]), place)
@@ -63,11 +64,16 @@ def put(self: Expr, index: Expr, source: Expr, accumulate: bool = False) -> Expr
 def gather(self: Expr, dim: int, index: Expr, sparse_grad: bool = False) -> Expr:
     """The elements at places of an index that may be shorter than the tensor along any axis."""
     place = place_of(dim, ndim_of(self))
-    return call("gather_elements", _as_long(self, index, place), cast(index, "int64"), place)
+    x, places = row(self), row(cast(index, "int64"))
+    found = call("gather_elements", _as_long(x, places, place), places, place)
+    return found if ndim_of(index) else shaped(found, [])
 
 
 @aten("take_along_dim.default")
-def take_along_dim(self: Expr, indices: Expr, dim: int) -> Expr:
+def take_along_dim(self: Expr, indices: Expr, dim: int | None = None) -> Expr:
+    """Elements along an axis; without one, of all of them in a row."""
+    if dim is None:
+        self, indices, dim = shaped(self, [-1]), shaped(indices, [-1]), 0
     place = place_of(dim, ndim_of(self))
     sizes, wanted = list(dims_of(self)), list(dims_of(indices))
     for axis, (one, other) in enumerate(zip(sizes, wanted, strict=True)):
@@ -85,6 +91,7 @@ def _as_long(x: Expr, index: Expr, place: int) -> Expr:
 
 
 def _scattered(reduction: str) -> Callable[..., Expr]:
+    @on_rows
     def rule(self: Expr, dim: int, index: Expr, src: Any) -> Expr:
         place = place_of(dim, ndim_of(self))
         if isinstance(src, Expr):
@@ -177,6 +184,7 @@ def scatter_by(
 
 
 @aten("index_add.default")
+@on_rows
 def index_add(self: Expr, dim: int, index: Expr, source: Expr, alpha: Any = 1) -> Expr:
     place = place_of(dim, ndim_of(self))
     updates = source if alpha == 1 else source * cast(alpha, dtype_of(source))
@@ -187,6 +195,7 @@ def index_add(self: Expr, dim: int, index: Expr, source: Expr, alpha: Any = 1) -
 
 
 @aten("index_copy.default")
+@on_rows
 def index_copy(self: Expr, dim: int, index: Expr, source: Expr) -> Expr:
     place = place_of(dim, ndim_of(self))
     places = shaped(cast(index, "int64"), [-1 if i == place else 1 for i in range(ndim_of(self))])
@@ -195,6 +204,7 @@ def index_copy(self: Expr, dim: int, index: Expr, source: Expr) -> Expr:
 
 
 @aten("index_fill.int_Scalar")
+@on_rows
 def index_fill(self: Expr, dim: int, index: Expr, value: Any) -> Expr:
     place = place_of(dim, ndim_of(self))
     sizes = list(dims_of(self))

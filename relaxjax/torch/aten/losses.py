@@ -6,7 +6,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
-from .binary import xlogy
+from .binary import clamp, minimum, xlogy
 from .magnitudes import magnitude
 from .promotion import cast, promoted
 from .reductions import vector_norm
@@ -101,13 +101,23 @@ def l1_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr:
     return _reduce(magnitude(x - y), reduction)
 
 
+def _kept(is_kept: Expr, x: Expr) -> Expr:
+    """What is used of a tensor, so that the rest has no square, which may be infinite."""
+    return where(is_kept, x, scalar(0, x))
+
+
+def _lacking(x: Expr) -> Expr:
+    """What is above 0, whose slope at 0 is 1, as that of `clamp` is."""
+    return clamp(x, 0)
+
+
 @aten("smooth_l1_loss.default")
 def smooth_l1_loss(self: Expr, target: Expr, reduction: int = 1, beta: float = 1.0) -> Expr:
     if beta == 0:
         return l1_loss(self, target, reduction)
     x, y = promoted(self, target)
     size, edge = call("abs", x - y), scalar(beta, x)
-    near = call("square", x - y) * scalar(0.5, x) / edge
+    near = call("square", _kept(size < edge, x - y)) * scalar(0.5, x) / edge
     return _reduce(where(size < edge, near, size - scalar(0.5, x) * edge), reduction)
 
 
@@ -115,7 +125,7 @@ def smooth_l1_loss(self: Expr, target: Expr, reduction: int = 1, beta: float = 1
 def huber_loss(self: Expr, target: Expr, reduction: int = 1, delta: float = 1.0) -> Expr:
     x, y = promoted(self, target)
     size, edge = call("abs", x - y), scalar(delta, x)
-    near = call("square", x - y) * scalar(0.5, x)
+    near = call("square", _kept(size <= edge, x - y)) * scalar(0.5, x)
     far = edge * (size - scalar(0.5 * delta, x))
     return _reduce(where(size <= edge, near, far), reduction)
 
@@ -172,7 +182,7 @@ def hinge_embedding_loss(self: Expr, target: Expr, margin: float = 1.0, reductio
     """Distances where the target is 1, and what they lack of a margin where it is -1."""
     x, y = promoted(self, target)
     zero, one = scalar(0, x), scalar(1, x)
-    lacking = call("maximum", scalar(margin, x) - x, zero)
+    lacking = _lacking(scalar(margin, x) - x)
     apart = where(call("not_equal", y, one), lacking, zero)
     return _reduce(apart + where(call("not_equal", y, -one), x, zero), reduction)
 
@@ -208,7 +218,7 @@ def multi_margin_loss(
     ids = call("expand_dims", cast(target, "int64"), ndim_of(target))
     is_right = call("equal", ids, _ids(classes))
     right = call("sum", where(is_right, self, scalar(0, self)), [axis], True)
-    lacking = call("maximum", scalar(margin, self) - right + self, scalar(0, self))
+    lacking = call("nn.relu", scalar(margin, self) - right + self)
     losses: Expr = call("square", lacking) if p == 2 else lacking
     if weight is not None:
         factor = call("sum", where(is_right, weight, scalar(0, weight)), [axis], True)
@@ -246,7 +256,7 @@ def margin_ranking_loss(
 ) -> Expr:
     first, second, side = promoted(input1, input2, target)
     lacking = scalar(margin, first) - side * (first - second)
-    return _reduce(call("nn.relu", lacking), reduction)
+    return _reduce(_lacking(lacking), reduction)
 
 
 @aten("pairwise_distance.default")
@@ -271,8 +281,8 @@ def triplet_margin_loss(
     near = pairwise_distance(anchor, positive, p, eps)
     apart = pairwise_distance(anchor, negative, p, eps)
     if swap:
-        apart = call("minimum", apart, pairwise_distance(positive, negative, p, eps))
-    return _reduce(call("nn.relu", scalar(margin, near) + near - apart), reduction)
+        apart = minimum(apart, pairwise_distance(positive, negative, p, eps))
+    return _reduce(_lacking(scalar(margin, near) + near - apart), reduction)
 
 
 @aten("cosine_embedding_loss.default")
@@ -285,6 +295,6 @@ def cosine_embedding_loss(
     similarity = call("sum", first * second, [-1]) / call("sqrt", squares[0] * squares[1])
     side = cast(target, dtype_of(similarity))
     together = where(call("equal", side, one), one - similarity, zero)
-    lacking = call("nn.relu", similarity - scalar(margin, similarity))
+    lacking = _lacking(similarity - scalar(margin, similarity))
     apart = where(call("equal", side, -one), lacking, zero)
     return _reduce(together + apart, reduction)

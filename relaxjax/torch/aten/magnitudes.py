@@ -10,7 +10,7 @@ _OF_FLOATS, _COMPLEX = 2, 3  # the kinds of real floats, and of complex numbers
 
 
 def magnitude(x: Expr) -> Expr:
-    """The absolute value, whose gradient is 0 at 0."""
+    """The absolute value, whose gradient is 0 at 0 and at what is no number."""
     if kind_of(dtype_of(x)) == _COMPLEX:
         parts = (get_op(f"lax.{part}")(x) for part in ("real", "imag"))
         real, imag = (call("square", part) for part in parts)
@@ -18,7 +18,8 @@ def magnitude(x: Expr) -> Expr:
     if kind_of(dtype_of(x)) != _OF_FLOATS:
         return call("abs", x)
     zero = scalar(0, x)
-    return where(call("equal", x, zero), zero, call("abs", x))
+    flat = call("abs", call("grad.no_grad", x))
+    return where(x > zero, x, where(x < zero, -x, flat))
 
 
 def root(total: Expr, power: float) -> Expr:

@@ -1,24 +1,28 @@
-"""Linear algebra, and distances between all rows of two matrices.
-
-Vectors of decompositions are not there: their signs are free.
-"""
+"""Linear algebra, and distances between all rows of two matrices."""
 
 import math
 
 import numpy as np
 
 from relaxjax.ir.expr import Constant, Expr
-from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, where
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
 
+from .magnitudes import magnitude
 from .promotion import promoted
 from .reductions import vector_norm
-from .shapes import broadcast_sizes, expand, permute, place_of, transpose
+from .shapes import broadcast_sizes, expand, place_of, transpose
 from .table import aten
 
 
 @aten("linalg_inv.default", "inverse.default")
 def inv(self: Expr | None = None, A: Expr | None = None) -> Expr:  # noqa: N803  # torch's name
     return call("linalg.inv", A if self is None else self)
+
+
+def identity(x: Expr) -> Expr:
+    """The identity matrices that are as large as others, in one that broadcasts to them."""
+    rows, columns = dims_of(x)[-2:]
+    return call("eye", rows, columns, 0, dtype_of(x))
 
 
 @aten("linalg_det.default", "det.default")
@@ -41,34 +45,31 @@ def solve(A: Expr, B: Expr, left: bool = True) -> Expr:  # noqa: N803  # torch's
     return call("linalg.solve", A, B)
 
 
-@aten("linalg_cholesky.default", "cholesky.default")
-def cholesky(self: Expr, upper: bool = False) -> Expr:
-    lower = call("linalg.cholesky", self)
-    ndim = ndim_of(self)
-    return permute(lower, [*range(ndim - 2), ndim - 1, ndim - 2]) if upper else lower
-
-
-@aten("linalg_eigvalsh.default")
-def eigvalsh(self: Expr, UPLO: str = "L") -> Expr:  # noqa: N803  # torch's name
-    return call("linalg.eigh", self)[0]
-
-
 @aten("cdist.default", "_cdist_forward.default")
 def cdist(x1: Expr, x2: Expr, p: float = 2.0, compute_mode: int | None = None) -> Expr:
     first, second = promoted(x1, x2)
     apart = call("expand_dims", first, -2) - call("expand_dims", second, -3)
-    return vector_norm(apart, p, [-1], False)
+    return _length(apart, p)
+
+
+def _length(apart: Expr, p: float) -> Expr:
+    """Of rows along the last axis. Of the equally large ones, each has the whole adjoint of `inf`,
+
+    where a norm shares it out.
+    """
+    if p != math.inf:
+        return vector_norm(apart, p, [-1], False)
+    sizes = call("grad.once", magnitude(apart))
+    fixed = call("grad.no_grad", sizes)
+    largest = call("max", fixed, [-1], True)
+    moved = where(call("equal", fixed, largest), sizes - fixed, scalar(0, sizes))
+    return call("squeeze", largest, [-1]) + call("sum", moved, [-1])
 
 
 @aten("dist.default")
 def dist(self: Expr, other: Expr, p: float = 2.0) -> Expr:
     first, second = promoted(self, other)
     return vector_norm(first - second, p, None, False)
-
-
-@aten("linalg_svdvals.default")
-def svdvals(A: Expr, driver: str | None = None) -> Expr:  # noqa: N803  # torch's name
-    return call("linalg.svd", A)[1]
 
 
 @aten("logdet.default")
@@ -94,9 +95,19 @@ def solve_triangular(
     return call("linalg.triangular_solve", matrix, right, not upper, False, unitriangular)
 
 
+@aten("cholesky_inverse.default")
+def cholesky_inverse(self: Expr, upper: bool = False) -> Expr:
+    """The inverse of the matrix of which the Cholesky factor is given."""
+    return cholesky_solve(identity(self), self, upper)
+
+
 @aten("cholesky_solve.default")
 def cholesky_solve(self: Expr, input2: Expr, upper: bool = False) -> Expr:
-    """The solution x of a x = b, of which the Cholesky factor of a is given."""
+    """The solution x of a x = b, of which the Cholesky factor of a is given.
+
+    The gradient is that of the triangle which is read, and 0 beside it. PyTorch's is that of the
+    product of the whole factor, so it has further elements where a factor is a parameter itself.
+    """
     factor, right = _of_one_stack(input2, self)
     half = call("linalg.triangular_solve", factor, right, not upper, upper, False)
     return call("linalg.triangular_solve", factor, half, not upper, not upper, False)
@@ -155,4 +166,4 @@ def pdist(self: Expr, p: float = 2.0) -> Expr:
         raise ValueError(f"distances of all pairs of {count} rows, which are not known: use cdist")
     places = np.triu_indices(count, 1)
     first, second = (call("take", self, Constant(one.astype("int64")), 0) for one in places)
-    return vector_norm(first - second, p, [-1], False)
+    return _length(first - second, p)

@@ -21,15 +21,25 @@ def _others(x: Expr) -> list[int]:
 
 
 def _moved(
-    x: Expr, mean: Expr | None, var: Expr | None, momentum: float
+    x: Expr,
+    mean: Expr | None,
+    var: Expr | None,
+    momentum: float,
+    axes: Sequence[int] | None = None,
 ) -> tuple[Expr | None, Expr | None]:
-    """Running statistics after a batch; the variance that they take in is that over n - 1."""
+    """Running statistics after a batch; the variance that they take in is that over n - 1.
+
+    They are those over `axes`, all but that of the channels unless told, and their means over it.
+    """
     if mean is None or var is None:
         return None, None
+    axes = _others(x) if axes is None else axes
     count: Dim = 1
-    for axis in _others(x):
+    for axis in axes:
         count = count * dims_of(x)[axis]
-    batch = [call("mean", x, _others(x)), call("variance", x, _others(x))]
+    batch: list[Expr] = [call("mean", x, axes), call("variance", x, axes)]
+    if len(axes) < len(_others(x)):
+        batch = [call("mean", one, [0]) for one in batch]
     if isinstance(count, int):
         unbiased = batch[1] * scalar(count / max(count - 1, 1), x)
     else:
@@ -53,7 +63,7 @@ def _of_batch(
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
     if mean is None or var is None:
         if not training:
-            raise ValueError("batch norm on running statistics, which are not given")
+            raise ValueError("a norm on running statistics, which are not given")
         axes = _others(x)
         return call(
             "nn.batch_norm",
@@ -209,7 +219,7 @@ def native_group_norm(
     return _of_groups(input, group, weight, bias, eps), mean, call("rsqrt", var + scalar(eps, var))
 
 
-@aten("instance_norm.default")
+@aten("instance_norm.default", writes=("running_mean", "running_var"))
 def instance_norm(
     input: Expr,
     weight: Expr | None,
@@ -220,15 +230,16 @@ def instance_norm(
     momentum: float,
     eps: float,
     cudnn_enabled: bool = True,
-) -> Expr:
-    if running_mean is not None:
-        raise ValueError(
-            "instance norm with running statistics is not there here: export the layer with "
-            "`track_running_stats=False`"
-        )
+) -> tuple[Expr | None, ...]:
+    """By the statistics of each instance, whose means the running ones take in, or by these."""
     size, dtype = dims_of(input)[1], dtype_of(input)
+    if not use_input_stats:
+        y = _of_batch(input, weight, bias, running_mean, running_var, False, eps)
+        return y, None, None
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
-    return call("nn.instance_norm", input, scale, shift, 1, list(range(2, ndim_of(input))), eps)
+    axes = list(range(2, ndim_of(input)))
+    y = call("nn.instance_norm", input, scale, shift, 1, axes, eps)
+    return y, *_moved(input, running_mean, running_var, momentum, axes)
 
 
 @aten("rms_norm.default")

@@ -9,8 +9,10 @@ from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
+from .pairs import fixed
 from .promotion import cast, is_floating, promoted
-from .shapes import expand, place_of, product, shaped
+from .shapes import expand, on_rows, place_of, product, shaped
+from .slicing import sliced
 from .table import aten
 
 Pair = tuple[Expr, Expr]
@@ -165,9 +167,9 @@ def _running(operator: str) -> Callable[..., Pair]:
             return alone(self)
         axis = place_of(dim, ndim_of(self))
         x = cast(self, "int32") if dtype_of(self) == "bool" else _stored(self)
-        fixed = call("grad.no_grad", x) if is_floating(dtype_of(x)) else x
-        extreme = get_op(operator)(fixed, axis=axis, reverse=False)
-        is_new = call("logical_or", call("equal", fixed, extreme), _isnan(fixed))
+        still = fixed(x)
+        extreme = get_op(operator)(still, axis=axis, reverse=False)
+        is_new = call("logical_or", call("equal", still, extreme), _isnan(still))
         sizes = [1] * ndim_of(x)
         sizes[axis] = -1
         place = shaped(call("arange", 0, dims_of(x)[axis], 1, "int64"), sizes)
@@ -182,11 +184,38 @@ aten("cummax.default")(_running("lax.cummax"))
 aten("cummin.default")(_running("lax.cummin"))
 
 
+@aten("mode.default")
+@on_rows
+def mode(self: Expr, dim: int = -1, keepdim: bool = False) -> Pair:
+    """The least of the elements that are there most often, and where it stands last."""
+    axis = place_of(dim, ndim_of(self))
+    order = call("argsort", self, axis, False, "int64")
+    alike = call("gather_elements", fixed(_stored(self)), order, axis)
+    length = dims_of(self)[axis]
+    sizes = [1] * ndim_of(self)
+    sizes[axis] = -1
+    place = shaped(call("arange", 0, length, 1, "int64"), sizes)
+    is_new = call("not_equal", sliced(alike, axis, 1, length), sliced(alike, axis, 0, length - 1))
+    later = sliced(place, axis, 1, length)
+    starts = where(is_new, later, scalar(0, later))
+    first = call("zeros_like", sliced(order, axis, 0, 1))
+    begun = get_op("lax.cummax")(call("concat", [first, starts], axis), axis=axis, reverse=False)
+    best = cast(call("argmax", place - begun, axis, True), "int64")
+    return _taken(self, _read(order, best, axis), axis, keepdim)
+
+
 @aten("logcumsumexp.default")
 def logcumsumexp(self: Expr, dim: int) -> Expr:
+    """What is infinite has no slope: JAX's own would be wrong for all elements before it."""
     if not ndim_of(self):
         return self
-    return get_op("lax.cumlogsumexp")(self, axis=place_of(dim, ndim_of(self)), reverse=False)
+    axis, infinity = place_of(dim, ndim_of(self)), scalar(inf, self)
+    is_infinite = call("equal", self, infinity)
+    found = get_op("lax.cumlogsumexp")(
+        where(is_infinite, scalar(0, self), self), axis=axis, reverse=False
+    )
+    after = get_op("lax.cummax")(cast(is_infinite, "int32"), axis=axis, reverse=False)
+    return where(cast(after, "bool"), infinity, found)
 
 
 @aten("msort.default")

@@ -15,7 +15,6 @@ _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
 _DIFFERENT = f"{_COUNTED}find them before, and give them to the model as an input"
 _DRAWN = "draw them before, and give them to the model as an input, or make them of torch.rand_like"
-_FREE = "vectors of decompositions have no sign of their own: "
 # What to do instead of operators whose results have as many elements as values say, or that differ.
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
@@ -27,10 +26,6 @@ INSTEAD: Mapping[str, str] = {
         ),
         _DRAWN,
     ),
-    "linalg_eigh": f"{_FREE}torch.linalg.eigvalsh is read",
-    "linalg_svd": f"{_FREE}torch.linalg.svdvals is read",
-    "linalg_qr": f"{_FREE}torch.linalg.cholesky(x.mT @ x, upper=True) is r, up to signs",
-    "mode": "write it by torch.sort, or count by torch.nn.functional.one_hot",
     "as_strided": "say what it shows by unfold, slices, expand or torch.diagonal",
     "index_reduce": "write scatter_reduce, whose index is as large as the source",
     "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",

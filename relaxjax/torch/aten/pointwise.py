@@ -7,6 +7,7 @@ from typing import Any
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dtype_of, ndim_of, scalar, where
 
+from .binary import clamp
 from .magnitudes import magnitude
 from .promotion import cast, floating, is_floating, lowest, promoted
 from .table import aten, view
@@ -15,7 +16,7 @@ from .table import aten, view
 _IN_FLOATS = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "sin", "sinh", "tan"),
     *("tanh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sqrt"),
-    *("sigmoid", "erf", "erfc", "digamma", "lgamma", "sinc"),
+    *("sigmoid", "erf", "erfc", "lgamma", "sinc"),
 )
 _IN_ANY = ("ceil", "floor", "round", "sign", "square", "trunc", "bitwise_not")
 _OTHER_NAMES = {
@@ -240,8 +241,8 @@ def glu(self: Expr, dim: int = -1) -> Expr:
 def logit(self: Expr, eps: float | None = None) -> Expr:
     x = floating(self)
     if eps is not None:
-        x = call("clip", x, eps, 1 - eps)
-    return call("log", x / (scalar(1, x) - x))
+        x = clamp(x, eps, 1 - eps)
+    return call("log", x) - call("log1p", -x)
 
 
 @aten("round.decimals")

@@ -9,7 +9,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, 
 
 from .magnitudes import magnitude, powers, root
 from .promotion import cast, floating, is_floating, kind_of, promoted
-from .shapes import place_of
+from .shapes import on_rows, place_of
 from .table import aten
 
 Axes = Sequence[int] | int | None
@@ -109,6 +109,7 @@ aten("min.dim")(extreme("argmin"))
 
 
 def _place(operator: str) -> Callable[..., Expr]:
+    @on_rows
     def rule(self: Expr, dim: int | None = None, keepdim: bool = False) -> Expr:
         place = None if dim is None else place_of(dim, ndim_of(self))
         return cast(call(operator, self, place, keepdim), "int64")
@@ -140,20 +141,20 @@ def count_nonzero(self: Expr, dim: Axes = None) -> Expr:
 
 def _count(x: Expr, dim: Axes) -> Dim:
     total: Dim = 1
-    for place in axes_of(x, dim):
+    for place in axes_of(x, dim) if ndim_of(x) else ():
         total = total * dims_of(x)[place]
     return total
 
 
 def _variance(x: Expr, dim: Axes, correction: float | None, keepdim: bool) -> Expr:
-    """The variance over n - correction instead of n."""
+    """The variance over n - correction instead of n, and over 0 where that is below."""
     biased = reduced("variance", x, dim, keepdim)
     less = 1 if correction is None else correction
     if less == 0:
         return biased
     count = _count(x, dim)
     if isinstance(count, int):
-        return biased * scalar(count / (count - less) if count > less else float("nan"), x)
+        return biased * scalar(count / (count - less) if count > less else float("inf"), x)
     whole = number(count, x)
     return biased * (whole / (whole - scalar(less, x)))
 
@@ -230,8 +231,17 @@ def vector_norm(
         return reduced("min", magnitude(x), dim, keepdim)
     if ord > 0:
         return root(reduced("sum", powers(x, ord), dim, keepdim), ord)
-    total = reduced("sum", call("power", call("abs", x), scalar(ord, x)), dim, keepdim)
-    return call("power", total, scalar(1 / ord, x))
+    return _norm_below_zero(x, ord, dim, keepdim)
+
+
+def _norm_below_zero(x: Expr, power: float, dim: Axes, keepdim: bool) -> Expr:
+    """0, without a slope, where one of the elements is 0."""
+    is_zero = cast(call("equal", x, scalar(0, x)), "int32")
+    has_zero = cast(reduced("max", is_zero, dim, True), "bool")
+    sizes = call("power", call("abs", where(has_zero, scalar(1, x), x)), scalar(power, x))
+    found = call("power", reduced("sum", sizes, dim, keepdim), scalar(1 / power, x))
+    has_zero = has_zero if keepdim else cast(reduced("max", is_zero, dim, False), "bool")
+    return where(has_zero, scalar(0, x), found)
 
 
 @aten("cosine_similarity.default")
@@ -252,6 +262,7 @@ def norm(
 
 
 def _along(operator: str) -> Callable[..., Expr]:
+    @on_rows
     def rule(self: Expr, dim: int, dtype: str | None = None) -> Expr:
         x = self if dtype is None else cast(self, dtype)
         return call(operator, floating(x), place_of(dim, ndim_of(x)))
@@ -260,6 +271,7 @@ def _along(operator: str) -> Callable[..., Expr]:
 
 
 def _along_half(operator: str) -> Callable[..., Expr]:
+    @on_rows
     def rule(self: Expr, dim: int, half_to_float: bool = False) -> Expr:
         x = cast(self, "float32") if half_to_float else self
         return call(operator, x, place_of(dim, ndim_of(x)))
@@ -273,16 +285,19 @@ for _name in ("softmax", "log_softmax"):
 
 
 @aten("cumsum.default")
+@on_rows
 def cumsum(self: Expr, dim: int, dtype: str | None = None) -> Expr:
     return call("cumsum", sum_dtype(self, dtype), place_of(dim, ndim_of(self)))
 
 
 @aten("cumprod.default")
+@on_rows
 def cumprod(self: Expr, dim: int, dtype: str | None = None) -> Expr:
     return call("cumprod", sum_dtype(self, dtype), place_of(dim, ndim_of(self)))
 
 
 @aten("topk.default")
+@on_rows
 def topk(
     self: Expr, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Expr, Expr]:
@@ -292,6 +307,7 @@ def topk(
 
 
 @aten("sort.default", "sort.stable")
+@on_rows
 def sort(
     self: Expr, dim: int = -1, descending: bool = False, stable: bool = False
 ) -> tuple[Expr, Expr]:
@@ -301,6 +317,7 @@ def sort(
 
 
 @aten("argsort.default", "argsort.stable")
+@on_rows
 def argsort(self: Expr, dim: int = -1, descending: bool = False, stable: bool = False) -> Expr:
     return call("argsort", self, place_of(dim, ndim_of(self)), descending, "int64")
 

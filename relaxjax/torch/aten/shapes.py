@@ -1,6 +1,8 @@
 """Operators that arrange the elements of a tensor; most are views of it."""
 
+import typing
 from collections.abc import Sequence
+from functools import wraps
 from typing import Any
 
 from relaxjax.ir.dims import Dim
@@ -8,7 +10,7 @@ from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
 
 from .promotion import cast, promoted, result_dtype
-from .table import aten, view
+from .table import Rule, aten, view
 
 
 def place_of(dim: int, ndim: int) -> int:
@@ -18,6 +20,31 @@ def place_of(dim: int, ndim: int) -> int:
 
 def shaped(x: Expr, sizes: Sequence[Dim]) -> Expr:
     return call("reshape", x, ShapeExpr(tuple(sizes)))
+
+
+def row(x: Any) -> Any:
+    """A scalar as a row of one element; numbers, and tensors with axes, as they are."""
+    return shaped(x, [1]) if isinstance(x, Expr) and not ndim_of(x) else x
+
+
+def on_rows(rule: Rule) -> Rule:
+    """A rule along an axis also of scalars, which torch takes for rows of one element there.
+
+    A row may be given a scalar as well, such as the one place that is read.
+    """
+
+    @wraps(rule)
+    def taken(self: Expr, *given: Any, **named: Any) -> Any:
+        if ndim_of(self) > 1:
+            return rule(self, *given, **named)
+        found = rule(row(self), *map(row, given), **{name: row(one) for name, one in named.items()})
+        if ndim_of(self):
+            return found
+        if isinstance(found, tuple):
+            return tuple(shaped(one, []) for one in found)
+        return shaped(found, [])
+
+    return typing.cast("Rule", taken)
 
 
 def product(sizes: Sequence[Dim]) -> Dim:
@@ -234,6 +261,7 @@ def stack(tensors: Sequence[Expr], dim: int = 0) -> Expr:
 
 
 @aten("flip.default")
+@on_rows
 def flip(self: Expr, dims: Sequence[int]) -> Expr:
     for dim in dims:
         self = call("flip", self, place_of(dim, ndim_of(self)))

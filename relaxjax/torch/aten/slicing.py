@@ -189,6 +189,8 @@ def roll(self: Expr, shifts: Sequence[int], dims: Sequence[int] = ()) -> Expr:
 def unfold(self: Expr, dimension: int, size: int, step: int) -> Expr:
     """Windows along an axis, the places in a window as the last axis."""
     sizes = list(dims_of(self))
+    if not sizes:
+        return shaped(self, [size])
     place = place_of(dimension, len(sizes))
     count = (sizes[place] - size) // step + 1
     span = (count - 1) * step + 1

@@ -6,6 +6,7 @@ from typing import Any
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dtype_of, scalar, where
 
+from .binary import times_nothing
 from .promotion import cast, floating, is_floating, promoted
 from .table import aten
 
@@ -38,7 +39,8 @@ def entr(self: Expr) -> Expr:
     zero, one = scalar(0, x), scalar(1, x)
     is_zero, is_below = call("equal", x, zero), x < zero
     above = where(call("logical_or", is_zero, is_below), one, x)
-    at_zero = call("sqrt", where(is_zero, x, one))
+    positive = x - call("grad.no_grad", x)  # for the root of -0 has the slope minus infinity
+    at_zero = call("sqrt", where(is_zero, positive, one))
     below = call("log", zero * where(is_below, x, -one))
     return where(is_below, below, where(is_zero, at_zero, -above * call("log", above)))
 
@@ -48,22 +50,49 @@ def xlog1py(self: Any, other: Any) -> Expr:
     """x * log(1 + y), which is 0 where x is 0, also where the logarithm is not finite."""
     x, y = map(floating, promoted(self, other))
     zero = scalar(0, x)
-    nothing = call("logical_and", call("equal", x, zero), y <= scalar(-1, y))
+    nothing = times_nothing(x, y, -1)
     return where(nothing, zero, x * call("log1p", where(nothing, zero, y)))
+
+
+@aten("digamma.default", "special_digamma.default", "special_psi.default")
+def digamma(self: Expr) -> Expr:
+    """The slope of lgamma, infinite at 0 with the sign that is not the zero's."""
+    x = floating(self)
+    one = scalar(1, x)
+    is_zero = call("equal", x, scalar(0, x))
+    return where(is_zero, -one / where(is_zero, x, one), call("digamma", where(is_zero, one, x)))
 
 
 @aten("polygamma.default", "special_polygamma.default")
 def polygamma(n: int, self: Expr) -> Expr:
-    """Of order 1, numbers below 0 by those above 1."""
+    """Numbers below 1/2 by those above it: the difference is a derivative of pi / tan(pi x)."""
     x = floating(self)
     if n == 0:
-        return call("digamma", x)
-    if n > 1:
-        raise ValueError(f"polygamma of order {n}, which is not there here of numbers below 0")
-    is_low, pi = x < scalar(0.5, x), scalar(math.pi, x)
-    found = call("polygamma", where(is_low, scalar(1, x) - x, x), 1)
-    sine = call("sin", pi * where(is_low, x, scalar(0.5, x)))
-    return where(is_low, call("square", pi / sine) - found, found)
+        return digamma(x)
+    half, one, pi = scalar(0.5, x), scalar(1, x), scalar(math.pi, x)
+    is_low = x < half
+    found = call("polygamma", where(is_low, one - x, x), n)
+    low = where(is_low, x, half)
+    angle = pi * (low - call("grad.no_grad", call("round", low)))
+    cotangent = call("cos", angle) / call("sin", angle)
+    turned = scalar(math.pi ** (n + 1), x) * _polynomial(cotangent, _derivative_of_cotangent(n))
+    return where(is_low, (found if n % 2 == 0 else -found) - turned, found)
+
+
+def _derivative_of_cotangent(order: int) -> list[int]:
+    """The derivative as a polynomial of the cotangent c, by c' = -1 - c * c; constants first."""
+    found = [0, 1]
+    for _ in range(order):
+        slope = [place * one for place, one in enumerate(found)][1:]
+        found = [-a - b for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    return found
+
+
+def _polynomial(x: Expr, coefficients: list[int]) -> Expr:
+    total: Expr = scalar(coefficients[-1], x)
+    for one in coefficients[-2::-1]:
+        total = total * x + scalar(one, x)
+    return total
 
 
 @aten("mvlgamma.default", "special_multigammaln.default")

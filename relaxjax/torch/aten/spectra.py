@@ -9,7 +9,7 @@ import numpy as np
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Constant, Expr, ShapeExpr
 from relaxjax.ir.op import get_op
-from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar
 
 from .padding import padded
 from .promotion import cast, floating, kind_of
@@ -131,7 +131,7 @@ def _as_complex(x: Expr) -> Expr:
     return cast(x, _OF_FLOATS[dtype_of(x)])
 
 
-def _along(x: Expr, kind: str, axis: int, n: Dim | None, norm: str | None) -> Expr:
+def along(x: Expr, kind: str, axis: int, n: Dim | None, norm: str | None) -> Expr:
     """One transform as numpy has it: FFT, IFFT, RFFT or IRFFT, of a length that is given or not."""
     found = dims_of(x)[axis]
     is_back = kind.startswith("I")
@@ -145,7 +145,7 @@ def _along(x: Expr, kind: str, axis: int, n: Dim | None, norm: str | None) -> Ex
 
 def _one(kind: str) -> Callable[..., Expr]:
     def rule(self: Expr, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Expr:
-        return _along(self, kind, place_of(dim, ndim_of(self)), n, norm)
+        return along(self, kind, place_of(dim, ndim_of(self)), n, norm)
 
     return rule
 
@@ -165,10 +165,10 @@ def _several(kind: str, default: Sequence[int] | None) -> Callable[..., Expr]:
         pairs = list(zip(axes, sizes, strict=True))
         plain = kind.replace("R", "")
         if kind == "RFFT":
-            self = _along(self, kind, *pairs.pop(), norm)
+            self = along(self, kind, *pairs.pop(), norm)
         last = [(kind, *pairs.pop())] if kind == "IRFFT" else []
         for way, axis, size in [*((plain, *pair) for pair in pairs), *last]:
-            self = _along(self, way, axis, size, norm)
+            self = along(self, way, axis, size, norm)
         return self
 
     return rule
@@ -262,33 +262,3 @@ for _name, _shape in (
     ("bartlett", np.bartlett),
 ):
     aten(f"{_name}_window.default", f"{_name}_window.periodic")(_window(_shape))
-
-
-@aten("stft.default")
-def stft(
-    self: Expr,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Expr | None = None,
-    normalized: bool = False,
-    onesided: bool | None = None,
-    return_complex: bool | None = None,
-    align_to_window: bool | None = None,
-) -> Expr:
-    """The transforms of windows of a signal, which torch has padded before."""
-    hop, axis = hop_length or n_fft // 4, ndim_of(self) - 1
-    count = (dims_of(self)[axis] - n_fft) // hop + 1
-    start = call("expand_dims", call("arange", 0, count, 1, "int64"), 1)
-    places = start * number(hop, start) + call("arange", 0, n_fft, 1, "int64")
-    frames: Expr = call("take", self, places, axis)
-    if window is not None:
-        room = n_fft - (win_length or n_fft)
-        frames = frames * padded(window, [room // 2, room - room // 2], "constant", 0)
-    elif win_length is not None and win_length != n_fft:
-        raise ValueError("a window of ones that is shorter than `n_fft`: give `window`")
-    one_side = not is_complex(frames) if onesided is None else onesided
-    norm = "ortho" if normalized else None
-    found = _along(frames, "RFFT" if one_side else "FFT", axis + 1, None, norm)
-    found = call("permute_dims", found, [*range(axis), axis + 1, axis])
-    return found if return_complex else view_as_real(found)
