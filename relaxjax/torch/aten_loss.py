@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Constant, Expr, Var, np_dtype
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import Loss
-from relaxjax.losses.base import check_targets
+from relaxjax.losses import CosineEmbeddingLoss, Loss
+from relaxjax.losses.base import check_stretch, check_targets
 from relaxjax.ops.emit import call, dims_of, dtype_of, number
 
 from .aten import TABLE
@@ -30,12 +30,52 @@ class AtenLoss(Loss):
     def build(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
         if not self.compares_classes:
             check_targets(self.loss_name, "`predictions`", predictions, targets)
+        return self.computed(predictions, targets)
+
+    def computed(self, predictions: Expr, *others: Expr) -> Expr:
+        """What the operator of ATen gives for outputs of a model, and for targets."""
         dtype = np_dtype(dtype_of(predictions))
         weights = {name: Constant(array.astype(dtype)) for name, array in self.weights.items()}
         reduction = REDUCTIONS.index(self.reduction)
         rule = TABLE[self.target].rule
-        found: Expr = rule(predictions, targets, reduction=reduction, **self.options, **weights)
+        found: Expr = rule(predictions, *others, reduction=reduction, **self.options, **weights)
         return found
+
+
+class AtenRankingLoss(AtenLoss):
+    """One of two outputs of a model, one of which is to be larger."""
+
+    def build(  # type: ignore[override]  # a loss of several outputs has parameters for them
+        self, builder: BlockBuilder, first: Var, second: Var, targets: Var
+    ) -> Expr:
+        check_stretch(self.loss_name, "the first outputs", first, "the second", second)
+        check_targets(self.loss_name, "the first outputs", first, targets)
+        return self.computed(first, second, targets)
+
+
+class AtenAngleLoss(AtenLoss):
+    """One of the angles between two outputs of a model."""
+
+    def target_types(self, outputs: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        return CosineEmbeddingLoss().target_types(outputs)
+
+    def build(  # type: ignore[override]  # a loss of several outputs has parameters for them
+        self, builder: BlockBuilder, first: Var, second: Var, targets: Var
+    ) -> Expr:
+        check_stretch(self.loss_name, "the first outputs", first, "the second", second)
+        check_targets(self.loss_name, "the angles", call("sum", first, [-1]), targets)
+        return self.computed(first, second, targets)
+
+
+class AtenTripletLoss(AtenLoss):
+    """One of three outputs of a model, without targets."""
+
+    def build(  # type: ignore[override]  # a loss of several outputs has parameters for them
+        self, builder: BlockBuilder, anchor: Var, positive: Var, negative: Var
+    ) -> Expr:
+        check_stretch(self.loss_name, "the anchors", anchor, "the positives", positive)
+        check_stretch(self.loss_name, "the anchors", anchor, "the negatives", negative)
+        return self.computed(anchor, positive, negative)
 
 
 class AtenClassLoss(AtenLoss):

@@ -1,30 +1,25 @@
 """Losses of PyTorch as those of this package, with the same options.
 
-Those with weights, and divergences, compute what ATen does: `relaxjax.losses` takes weights with
-each batch, and means of divergences over distributions.
+Those with weights, and those whose slopes jump or have no value, compute what ATen does: losses of
+`relaxjax.losses` take weights with each batch, and have slopes of their own at ties.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from relaxjax.losses import (
-    BCELoss,
     BCEWithLogitsLoss,
-    CosineEmbeddingLoss,
     CrossEntropyLoss,
     CTCLoss,
     GaussianNLLLoss,
     HuberLoss,
-    L1Loss,
     Loss,
-    MarginRankingLoss,
     MSELoss,
     NLLLoss,
-    SmoothL1Loss,
-    TripletMarginLoss,
 )
 
 from .aten_loss import (
+    AtenAngleLoss,
     AtenClassLoss,
     AtenDivergenceLoss,
     AtenLabelsLoss,
@@ -32,27 +27,31 @@ from .aten_loss import (
     AtenListLoss,
     AtenLoss,
     AtenProbabilityLoss,
+    AtenRankingLoss,
+    AtenTripletLoss,
 )
 
 
-def _plain(kind: type[Any], *options: str, **renamed: str) -> Callable[[Any], Loss]:
-    """The loss of a kind, with options by their names, or by other names here."""
+def _plain(kind: type[Any], *options: str) -> Callable[[Any], Loss]:
+    """The loss of a kind, with options by their names."""
 
     def made(module: Any) -> Loss:
         given = {name: getattr(module, name) for name in ("reduction", *options)}
-        given |= {ours: getattr(module, theirs) for ours, theirs in renamed.items()}
         found: Loss = kind(**given)
         return found
 
     return made
 
 
-def _aten(kind: type[AtenLoss], target: str, *options: str) -> Callable[[Any], AtenLoss]:
+def _aten(
+    kind: type[AtenLoss], target: str, *options: str, outputs: int = 1
+) -> Callable[[Any], AtenLoss]:
     """What torch computes, by an operator of ATen with options of the same names."""
 
     def made(module: Any) -> AtenLoss:
         return kind(
             loss_name=target,
+            num_backbone_outputs=outputs,
             reduction=module.reduction,
             target=f"aten.{target}.default",
             options={name: getattr(module, name) for name in options},
@@ -96,19 +95,21 @@ _LOSSES: Mapping[str, Callable[[Any], Loss]] = {
         _plain(NLLLoss, "ignore_index"), _aten(AtenLikelihoodLoss, "nll_loss_nd", "ignore_index")
     ),
     "MSELoss": _plain(MSELoss),
-    "L1Loss": _plain(L1Loss),
+    "L1Loss": _aten(AtenLoss, "l1_loss"),
     "HuberLoss": _plain(HuberLoss, "delta"),
-    "SmoothL1Loss": _plain(SmoothL1Loss, delta="beta"),
-    "BCELoss": _weighted(_plain(BCELoss), _aten(AtenProbabilityLoss, "binary_cross_entropy")),
+    "SmoothL1Loss": _aten(AtenLoss, "smooth_l1_loss", "beta"),
+    "BCELoss": _aten(AtenProbabilityLoss, "binary_cross_entropy"),
     "BCEWithLogitsLoss": _weighted(
         _plain(BCEWithLogitsLoss), _aten(AtenLoss, "binary_cross_entropy_with_logits")
     ),
     "KLDivLoss": _kl_div,
-    "CosineEmbeddingLoss": _plain(CosineEmbeddingLoss, "margin"),
+    "CosineEmbeddingLoss": _aten(AtenAngleLoss, "cosine_embedding_loss", "margin", outputs=2),
     "CTCLoss": _plain(CTCLoss, "blank", "zero_infinity"),
     "GaussianNLLLoss": _plain(GaussianNLLLoss, "full", "eps"),
-    "MarginRankingLoss": _plain(MarginRankingLoss, "margin"),
-    "TripletMarginLoss": _plain(TripletMarginLoss, "margin", "p", "eps", "swap"),
+    "MarginRankingLoss": _aten(AtenRankingLoss, "margin_ranking_loss", "margin", outputs=2),
+    "TripletMarginLoss": _aten(
+        AtenTripletLoss, "triplet_margin_loss", "margin", "p", "eps", "swap", outputs=3
+    ),
     "HingeEmbeddingLoss": _aten(AtenLoss, "hinge_embedding_loss", "margin"),
     "MultiLabelMarginLoss": _aten(AtenListLoss, "multilabel_margin_loss"),
     "MultiLabelSoftMarginLoss": _aten(AtenLabelsLoss, "binary_cross_entropy_with_logits"),

@@ -49,6 +49,18 @@ CASES: list[tuple[str, Any, dict[str, Any], Any]] = [
         {"target": 0.0, "reduction": 2, "delta": 0.5},
         [0.5, -0.5, 0, 0.5],
     ),
+    (
+        "binary_cross_entropy.default",
+        [0.0, 1, 0.5],
+        {"target": Constant(np.ones(3, "float32")), "reduction": 2},
+        [-1e12, 0, -2],
+    ),
+    (
+        "binary_cross_entropy.default",
+        [0.0, 1, 0.5],
+        {"target": Constant(np.zeros(3, "float32")), "reduction": 2},
+        [0, 1e12, 2],
+    ),
     ("hinge_embedding_loss.default", [1.0, 0, 2], {"target": -1.0, "reduction": 2}, [-1, -1, 0]),
     (
         "multi_margin_loss.default",
@@ -57,6 +69,7 @@ CASES: list[tuple[str, Any, dict[str, Any], Any]] = [
         [[0, 0, 0], [1 / 3, -2 / 3, 1 / 3]],
     ),
     ("logit.default", [0.1, 0.5, 0.9, 0], {"eps": 0.1}, [1 / 0.09, 4, 1 / 0.09, 0]),
+    ("hardswish.default", [INF, -INF, 3, -3, 0], {}, [1, 0, 1, 0, 0.5]),
     ("logit.default", [0.0, 1, 0.5], {}, [INF, INF, 4]),
     ("digamma.default", [0.0, 1], {}, [INF, np.pi**2 / 6]),
     ("mode.default", [1.0, 2, 2, 1, 3], {"dim": 0}, [0, 0, 0, 1, 0]),

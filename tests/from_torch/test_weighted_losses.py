@@ -30,6 +30,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "CrossEntropyLoss": {"weight": None, "ignore_index": -100, "label_smoothing": 0.0},
     "NLLLoss": {"weight": None, "ignore_index": -100},
     "BCELoss": {"weight": None},
+    "L1Loss": {},
+    "SmoothL1Loss": {"beta": 1.0},
     "BCEWithLogitsLoss": {"weight": None, "pos_weight": None},
     "KLDivLoss": {"log_target": False},
     "GaussianNLLLoss": {"full": False, "eps": 1e-6},
@@ -114,6 +116,47 @@ def test_a_loss_in_a_model(name: str) -> None:
         builder.emit_func_output(rule(*params, **given))
     result = VirtualMachine(build(builder.get()))["main"](*arrays)
     chex.assert_trees_all_close(np.asarray(result), WANTED[f"{name} loss"], rtol=2e-6, atol=1e-6)
+
+
+# Outputs, targets, the loss of each and the gradient of the first output, by PyTorch.
+TURNS: list[tuple[str, dict[str, Any], tuple[Any, ...], tuple[Any, ...], Any, Any]] = [
+    ("L1Loss", {}, ([0.0, 1],), ([0.0, 0],), [0, 1], [0, 1]),
+    ("SmoothL1Loss", {"beta": 0.0}, ([0.0, 2],), ([0.0, 0],), [0, 2], [0, 1]),
+    ("BCELoss", {}, ([0.0, 1, 1],), ([1.0, 0, 1],), [100, 100, 0], [-1e12, 1e12, 0]),
+    ("MarginRankingLoss", {}, ([0.0, 2], [0.0, 1]), ([1.0, 1],), [0, 0], [-1, 0]),
+    ("CosineEmbeddingLoss", {}, ([[1.0, 0]], [[0.0, 1]]), ([-1.0],), [0], [[0, 1]]),
+    ("TripletMarginLoss", {"eps": 0.0}, ([[0.0, 0]], [[0.0, 0]], [[1.0, 0]]), (), [0], [[1, 0]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "outputs", "targets", "losses", "slope"), TURNS)
+def test_a_loss_of_torch_has_its_slopes_where_they_jump(
+    name: str, options: Any, outputs: Any, targets: Any, losses: Any, slope: Any
+) -> None:
+    arrays = [np.array(one, "float32") for one in (*outputs, *targets)]
+    kinds = [loss_of(torch_loss(name, reduction=one, **options)) for one in ("none", "sum")]
+    each, total = (kind(*map(_tensor, arrays)) for kind in kinds)
+    found = VirtualMachine(build(IRModule({"loss": each})))["loss"](*arrays)
+    np.testing.assert_allclose(np.asarray(found), losses, atol=1e-6)
+    adjoint = Gradient("loss", require_grads=[total.params[0]])(IRModule({"loss": total}))
+    _, (gradient,) = VirtualMachine(build(adjoint))["loss_adjoint"](*arrays)
+    np.testing.assert_allclose(np.asarray(gradient), slope, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "message"),
+    [
+        ("MarginRankingLoss", [(4,), (4, 1), (4,)], "the first outputs"),
+        ("MarginRankingLoss", [(4,), (4,), (4, 1)], "the first outputs .* and `targets`"),
+        ("CosineEmbeddingLoss", [(4, 2), (1, 2), (4,)], "the first outputs"),
+        ("CosineEmbeddingLoss", [(4, 2), (4, 2), (3,)], "the angles .* and `targets`"),
+        ("TripletMarginLoss", [(4, 2), (1, 2), (4, 2)], "the anchors"),
+        ("TripletMarginLoss", [(4, 2), (4, 2), (1, 2)], "the anchors"),
+    ],
+)
+def test_outputs_that_do_not_fit(name: str, shapes: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        loss_of(torch_loss(name))(*(TensorType(shape, "float32") for shape in shapes))
 
 
 def test_what_cannot_be_spelt_is_infinite_and_has_no_gradient() -> None:

@@ -8,6 +8,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, 
 
 from .binary import clamp, minimum, xlogy
 from .magnitudes import magnitude
+from .pairs import fixed
 from .promotion import cast, promoted
 from .reductions import vector_norm
 from .table import aten
@@ -150,12 +151,19 @@ def binary_cross_entropy_with_logits(
 def binary_cross_entropy(
     self: Expr, target: Expr, weight: Expr | None = None, reduction: int = 1
 ) -> Expr:
-    """No logarithm is below -100, as in torch."""
+    """No logarithm is below -100, as in torch; nor is what its slope is divided by below 1e-12."""
     x, y = promoted(self, target)
     one, least = scalar(1, x), scalar(-100, x)
-    on = call("maximum", call("log", x), least)
-    off = call("maximum", call("log", one - x), least)
-    losses = (y - one) * off - y * on
+    still, room = fixed(x), scalar(1e-12, x)
+    is_certain = (one - still) * still < room
+    inner = where(is_certain, scalar(0.5, x), x)
+    bounds = (call("maximum", call("log", p), least) for p in (still, one - still))
+    on, off = (
+        where(is_certain, bound, call("log", p))
+        for bound, p in zip(bounds, (inner, one - inner), strict=True)
+    )
+    moved = where(is_certain, (x - still) * fixed((x - y) / room), scalar(0, x))
+    losses = (y - one) * off - y * on + moved
     return _reduce(losses if weight is None else losses * weight, reduction)
 
 

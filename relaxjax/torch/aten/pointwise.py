@@ -211,7 +211,8 @@ def hardsigmoid(self: Expr) -> Expr:
 
 @aten("hardswish.default")
 def hardswish(self: Expr) -> Expr:
-    line = self * (self + scalar(3, self)) * scalar(1 / 6, self)
+    inner = where(call("abs", self) < scalar(3, self), self, scalar(0, self))
+    line = inner * (inner + scalar(3, self)) * scalar(1 / 6, self)
     return _piecewise(self, -3, 3, scalar(0, self), self, line)
 
 
