@@ -44,6 +44,9 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "linalg_svd.default": (
         (tensor(3, 5),), {}, "has singular values for, whose directions are free: give `full_m"
     ),
+    "alpha_dropout.default": (
+        (IMAGE, 0.5, True), {}, "to a value other than 0 is not drawn here: export the model"
+    ),
     "svd.default": ((SQUARE,), {"compute_uv": False}, "write torch.linalg.svdvals"),
     "linalg_qr.default": ((SQUARE,), {"mode": "r"}, 'in PyTorch: give `mode="reduced"`'),
     "qr.default": (

@@ -79,3 +79,19 @@ def test_two_masks_of_a_dropout_stay_apart() -> None:
     mod = EliminateCommonSubexpr()(builder.get())
     one, other, _ = to_jax(DecomposeOpsForTraining()(mod), "backbone")(X + 1, jax.random.key(0))
     assert 0.4 < np.mean(np.asarray(one) == np.asarray(other)) < 0.6
+
+
+def test_slopes_below_zero_are_drawn_and_their_mean_predicts() -> None:
+    mod = model(("rrelu.default", {"lower": 0.2, "upper": 0.4, "training": True}))
+    np.testing.assert_allclose(to_jax(mod, "backbone")(X - 1)[0], -0.3, rtol=1e-6)
+    found, _ = to_jax(DecomposeOpsForTraining()(mod), "backbone")(X - 1, jax.random.key(1))
+    assert -0.4 <= found.min() < found.max() <= -0.2
+    assert found.mean() == pytest.approx(-0.3, abs=0.01)
+    options = {"lower": 0.2, "upper": 0.4}
+    np.testing.assert_allclose(slopes("rrelu.default", [-1.0, 0, 2], **options)[0], [0.3, 0.3, 1])
+
+
+def test_a_dropout_that_drops_nothing() -> None:
+    for p, train in ((0.5, False), (0.0, True)):
+        found = value("alpha_dropout.default", [1.0, 2], p=p, train=train)
+        np.testing.assert_array_equal(found, [1, 2])

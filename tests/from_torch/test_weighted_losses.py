@@ -148,10 +148,10 @@ def test_a_loss_of_torch_has_its_slopes_where_they_jump(
     [
         ("MarginRankingLoss", [(4,), (4, 1), (4,)], "the first outputs"),
         ("MarginRankingLoss", [(4,), (4,), (4, 1)], "the first outputs .* and `targets`"),
-        ("CosineEmbeddingLoss", [(4, 2), (1, 2), (4,)], "the first outputs"),
+        ("CosineEmbeddingLoss", [(1, 2), (4, 2), (4,)], "the first outputs"),
         ("CosineEmbeddingLoss", [(4, 2), (4, 2), (3,)], "the angles .* and `targets`"),
-        ("TripletMarginLoss", [(4, 2), (1, 2), (4, 2)], "the anchors"),
-        ("TripletMarginLoss", [(4, 2), (4, 2), (1, 2)], "the anchors"),
+        ("TripletMarginLoss", [(1, 2), (4, 2), (1, 2)], "the anchors .* the positives"),
+        ("TripletMarginLoss", [(1, 2), (1, 2), (4, 2)], "the anchors .* the negatives"),
     ],
 )
 def test_outputs_that_do_not_fit(name: str, shapes: Any, message: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
-from relaxjax.ops.emit import call, dims_of, dtype_of, scalar
+from relaxjax.ops.emit import call, dims_of, dtype_of, scalar, where
 
 from .pairs import fixed
 from .promotion import DEFAULT, cast, promoted
@@ -64,3 +64,28 @@ aten("uniform.default")(_uniform)
 def _moved(noise: Expr, center: float, width: float) -> Expr:
     wide = noise if width == 1 else noise * scalar(width, noise)
     return wide if center == 0 else wide + cast(center, dtype_of(noise))
+
+
+@aten("rrelu.default")
+def rrelu(
+    self: Expr,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> Expr:
+    """A slope below 0 that is drawn for each element, or the mean of the slopes."""
+    slope: Expr = scalar((lower + upper) / 2, self)
+    if training:
+        slope = _moved(drawn(dims_of(self), "uniform", dtype_of(self)), lower, upper - lower)
+    return where(self > scalar(0, self), self, self * slope)
+
+
+@aten("alpha_dropout.default", "feature_alpha_dropout.default")
+def alpha_dropout(input: Expr, p: float, train: bool) -> Expr:
+    if train and p != 0:
+        raise ValueError(
+            "dropout to a value other than 0 is not drawn here: export the model in evaluation "
+            "mode, or write torch.nn.functional.dropout"
+        )
+    return input

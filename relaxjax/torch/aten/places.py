@@ -15,17 +15,20 @@ _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
 _DIFFERENT = f"{_COUNTED}find them before, and give them to the model as an input"
 _DRAWN = "draw them before, and give them to the model as an input, or make them of torch.rand_like"
+_SYMMETRIC = "its results are complex: of a symmetric matrix take torch.linalg.eigh or eigvalsh"
 # What to do instead of operators whose results have as many elements as values say, or that differ.
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("randint", "randint_like", "randperm", "bernoulli", "exponential_", "multinomial"),
             *("poisson", "cauchy_", "log_normal_", "geometric_", "random_"),
-            *("rrelu", "rrelu_with_noise", "alpha_dropout", "feature_alpha_dropout"),
-            *("fractional_max_pool2d", "fractional_max_pool3d"),
+            *("rrelu_with_noise", "fractional_max_pool2d", "fractional_max_pool3d"),
         ),
         _DRAWN,
     ),
+    "linalg_pinv": "write torch.linalg.solve(x.mT @ x, x.mT) for a matrix of full column rank",
+    "linalg_cond": "divide the first of torch.linalg.svdvals(x) by the last",
+    **dict.fromkeys(("linalg_eig", "linalg_eigvals"), _SYMMETRIC),
     "as_strided": "say what it shows by unfold, slices, expand or torch.diagonal",
     "index_reduce": "write scatter_reduce, whose index is as large as the source",
     "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",
