@@ -12,7 +12,6 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, 
 from .pairs import fixed
 from .promotion import cast, is_floating, promoted
 from .shapes import expand, on_rows, place_of, product, shaped
-from .slicing import sliced
 from .table import aten
 
 Pair = tuple[Expr, Expr]
@@ -191,15 +190,13 @@ def mode(self: Expr, dim: int = -1, keepdim: bool = False) -> Pair:
     axis = place_of(dim, ndim_of(self))
     order = call("argsort", self, axis, False, "int64")
     alike = call("gather_elements", fixed(_stored(self)), order, axis)
-    length = dims_of(self)[axis]
     sizes = [1] * ndim_of(self)
     sizes[axis] = -1
-    place = shaped(call("arange", 0, length, 1, "int64"), sizes)
-    is_new = call("not_equal", sliced(alike, axis, 1, length), sliced(alike, axis, 0, length - 1))
-    later = sliced(place, axis, 1, length)
-    starts = where(is_new, later, scalar(0, later))
-    first = call("zeros_like", sliced(order, axis, 0, 1))
-    begun = get_op("lax.cummax")(call("concat", [first, starts], axis), axis=axis, reverse=False)
+    place = shaped(call("arange", 0, dims_of(self)[axis], 1, "int64"), sizes)
+    zero, one = scalar(0, place), scalar(1, place)
+    before = _read(alike, call("maximum", place - one, zero), axis)
+    starts = where(call("not_equal", alike, before), place, zero)
+    begun = get_op("lax.cummax")(starts, axis=axis, reverse=False)
     best = cast(call("argmax", place - begun, axis, True), "int64")
     return _taken(self, _read(order, best, axis), axis, keepdim)
 
