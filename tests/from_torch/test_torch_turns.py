@@ -227,6 +227,15 @@ def test_polygamma_of_numbers_below_zero(order: int, values: Any, to_x: Any) -> 
     assert np.isinf(value(rule, [0.0, -1.0])).all()
 
 
+def test_a_nan_with_a_sign_is_the_largest_as_well() -> None:
+    """As 0 / 0 gives one on many processors: XLA has it below minus infinity."""
+    row = np.array([1, -NAN, 2], "float32")
+    assert np.signbit(row[1])
+    np.testing.assert_array_equal(value("topk.default", row, k=2), [NAN, 2])
+    np.testing.assert_array_equal(value("topk.default", row, k=2, largest=False), [1, 2])
+    np.testing.assert_array_equal(slopes("topk.default", row, k=2)[0], [0, 1, 1])
+
+
 def test_the_least_of_the_most_frequent_elements_and_its_last_place() -> None:
     rows = [[1.0, 2, 2], [3, 2, 1], [2, 2, 2]]
     np.testing.assert_array_equal(value("mode.default", rows), [2, 1, 2])

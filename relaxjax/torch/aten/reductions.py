@@ -1,5 +1,6 @@
 """Operators that make one element of many: sums, extremes, softmax, order."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -301,8 +302,10 @@ def cumprod(self: Expr, dim: int, dtype: str | None = None) -> Expr:
 def topk(
     self: Expr, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Expr, Expr]:
+    """A NaN is above all numbers, also one with a sign, which is below them for XLA."""
     place = place_of(dim, ndim_of(self))
-    places = call("topk", self, k, place, "indices", largest, "int64")
+    x = where(_known(self), self, scalar(math.nan, self)) if is_floating(dtype_of(self)) else self
+    places = call("topk", x, k, place, "indices", largest, "int64")
     return call("gather_elements", self, places, place), places
 
 
