@@ -227,3 +227,68 @@ def _diagonal_written(x: Any, y: Any) -> Any:
     written = x * 2
     written.diagonal().copy_(y)
     return written
+
+
+@family
+def decompositions() -> dict[str, Case]:
+    linalg, square, weights = torch.linalg, t(2, 3, 3), t(2, 3, 3)
+    signal, window = t(2, 64), torch.hann_window(16) + 0.1
+
+    def back(x: Any, w: Any) -> Any:
+        return torch.istft(torch.stft(x, 16, window=w, return_complex=True), 16, window=w)
+
+    return {
+        "eigenvectors": (
+            lambda x, w: linalg.eigh(x @ x.mT)[1] ** 2 * w,
+            [square, weights],
+        ),
+        "singular_vectors": (
+            lambda x, w: linalg.svd(x, full_matrices=False)[2] ** 2 * w,
+            [t(2, 3, 5), t(2, 3, 5)],
+        ),
+        "qr": (lambda x, w: linalg.qr(x)[1] * w, [t(2, 3, 5), t(2, 3, 5)]),
+        "lu": (lambda x, w: (linalg.lu(x)[1] + linalg.lu(x)[2]) * w, [square, weights]),
+        "lu_solve": (lambda x, y: linalg.lu_solve(*linalg.lu_factor(x), y), [square, t(2, 3, 2)]),
+        "cholesky_of_a_triangle": (
+            lambda x: linalg.cholesky(x @ x.mT + 3 * torch.eye(3) + x.triu(1) / 9),
+            [square],
+        ),
+        "eigvalsh_of_a_triangle": (lambda x: linalg.eigvalsh(x, UPLO="U"), [square]),
+        "matrix_exp": (torch.matrix_exp, [square]),
+        "istft": (back, [signal, window]),
+        "polygamma": (lambda x: torch.polygamma(2, x), [positive(4)]),
+        "mode": (lambda x: x.round().mode(1), [t(3, 7)]),
+        "instance_norm_running": (
+            lambda x: functional.instance_norm(
+                x,
+                torch.zeros(3, dtype=x.dtype),
+                torch.ones(3, dtype=x.dtype),
+                use_input_stats=False,
+            ),
+            [t(2, 3, 5)],
+        ),
+    }
+
+
+@family
+def scalars() -> dict[str, Case]:
+    place = torch.tensor(0)
+    return {
+        "sums": (lambda x: x.cumsum(0) + x.cumprod(-1) + x.logcumsumexp(0), [t(1)[0]]),
+        "order": (lambda x: (x.topk(1)[0], *x.sort(0), x.argmax(0, keepdim=True)), [t(1)[0]]),
+        "softmax": (lambda x: x.softmax(0) + x.log_softmax(-1), [t(1)[0]]),
+        "places": (
+            lambda x, y: (
+                x.gather(0, place) + x.index_select(0, place[None]) + x.scatter_add(0, place, y)
+            ),
+            [t(1)[0], t(1)[0]],
+        ),
+        "written": (
+            lambda x, y: (
+                x.index_add(0, place[None], y)
+                + x.index_copy(0, place, y) * x.index_fill(0, place, 2)
+            ),
+            [t(1)[0], t(1)[0]],
+        ),
+        "flipped": (lambda x: x.flip(0) + x.var(0, correction=0), [t(1)[0]]),
+    }
