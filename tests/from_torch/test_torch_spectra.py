@@ -192,3 +192,14 @@ def test_a_signal_of_plain_windows_comes_back() -> None:
 
     np.testing.assert_allclose(value(back, signal), signal, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(slopes(back, signal)[0], np.ones(24), rtol=1e-4)
+
+
+def test_a_window_of_another_dtype_is_promoted() -> None:
+    signal = RANDOM.normal(size=(32,)).astype("float32")
+    options = {"n_fft": 8, "return_complex": False}
+    window = np.hanning(8)
+    found, wanted = (
+        value("stft.default", signal, window=Constant(window.astype(dtype)), **options)
+        for dtype in ("float16", "float32")
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-2, atol=1e-2)

@@ -7,7 +7,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number
 from .creation import filled
 from .indexing import index_add
 from .padding import padded
-from .promotion import cast
+from .promotion import cast, promoted
 from .shapes import shaped, transpose
 from .slicing import sliced
 from .spectra import along, is_complex, view_as_real
@@ -44,7 +44,8 @@ def stft(
     count = (dims_of(self)[axis] - n_fft) // hop + 1
     frames: Expr = call("take", self, _places(count, hop, n_fft), axis)
     if window is not None:
-        frames = frames * _widened(window, n_fft)
+        x, shape = promoted(frames, _widened(window, n_fft))
+        frames = x * shape
     elif win_length is not None and win_length != n_fft:
         raise ValueError("a window of ones that is shorter than `n_fft`: give `window`")
     one_side = not is_complex(frames) if onesided is None else onesided
