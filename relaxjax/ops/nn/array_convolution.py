@@ -44,16 +44,7 @@ class Convolution:
 
     def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The result, added up in `dtype`, by XLA's own convolution."""
-        return lax.conv_general_dilated(
-            data,
-            weight,
-            self.strides,
-            self.pads,
-            rhs_dilation=self.dilation,
-            dimension_numbers=numbered(*self.layouts),
-            feature_group_count=self.groups,
-            preferred_element_type=dtype,
-        )
+        return self._by_xla(data, weight, dtype, feature_group_count=self.groups)
 
     def by_library(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The same as XLA hands it to a device's library.
@@ -64,15 +55,19 @@ class Convolution:
         if self.groups == 1 or not self.data_layout.startswith("C"):
             return self.by_xla(data, weight, dtype)
         channel, batch = map(self.data_layout.index, "CN")
+        apart = _groups_moved(data, channel, batch, self.groups)
+        return self._by_xla(apart, weight, dtype, batch_group_count=self.groups)
+
+    def _by_xla(self, data: Any, weight: Any, dtype: Any, **groups: int) -> Any:
         return lax.conv_general_dilated(
-            _groups_moved(data, channel, batch, self.groups),
+            data,
             weight,
             self.strides,
             self.pads,
             rhs_dilation=self.dilation,
             dimension_numbers=numbered(*self.layouts),
-            batch_group_count=self.groups,
             preferred_element_type=dtype,
+            **groups,
         )
 
     def within_planes(self, layouts: Layouts) -> "Convolution":
