@@ -44,7 +44,7 @@ class Convolution:
 
     def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The result, added up in `dtype`, by XLA's own convolution."""
-        return self._by_xla(data, weight, dtype, feature_group_count=self.groups)
+        return self._by_xla(data, weight, dtype, self.groups, 1)
 
     def by_library(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The same as XLA hands it to a device's library.
@@ -56,9 +56,10 @@ class Convolution:
             return self.by_xla(data, weight, dtype)
         channel, batch = map(self.data_layout.index, "CN")
         apart = _groups_moved(data, channel, batch, self.groups)
-        return self._by_xla(apart, weight, dtype, batch_group_count=self.groups)
+        return self._by_xla(apart, weight, dtype, 1, self.groups)
 
-    def _by_xla(self, data: Any, weight: Any, dtype: Any, **groups: int) -> Any:
+    def _by_xla(self, data: Any, weight: Any, dtype: Any, channels: int, batches: int) -> Any:
+        """By groups of the channels, or of the batch."""
         return lax.conv_general_dilated(
             data,
             weight,
@@ -66,8 +67,9 @@ class Convolution:
             self.pads,
             rhs_dilation=self.dilation,
             dimension_numbers=numbered(*self.layouts),
+            feature_group_count=channels,
+            batch_group_count=batches,
             preferred_element_type=dtype,
-            **groups,
         )
 
     def within_planes(self, layouts: Layouts) -> "Convolution":
