@@ -161,7 +161,7 @@ BOTH_SIDES_AT_ONCE: dict[str, set[str]] = {
 # places that the reduction itself gives.
 AMONG_NUMBERS_COMPUTED_ONCE: dict[str, set[str]] = {
     "relax.grad.max_pool1d_backward": {"gt"},
-    "relax.grad.max_pool2d_backward": {"gt", "select_and_gather_add"},
+    "relax.grad.max_pool2d_backward": {"gt", "max"},
     "relax.grad.max_pool3d_backward": {"gt"},
     "relax.max": {"eq", "ne", "reduce_max"},
     "relax.min": {"eq", "ne", "reduce_min"},

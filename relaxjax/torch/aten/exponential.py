@@ -37,7 +37,8 @@ def matrix_exp(self: Expr) -> Expr:
     axis = ndim_of(self) - 1
     sums = call("sum", call("abs", fixed(self)), [axis - 1], True)
     times = call("ceil", call("log2", call("max", sums, [axis], True) / scalar(limit, self)))
-    times = call("maximum", times, scalar(0, times))
+    # Stored: a kernel that rounded otherwise would square once more than it has halved.
+    times = call("grad.once", call("maximum", times, scalar(0, times)))
     found = _approximated(self / call("exp2", times), coefficients)
     for turn in range(_MOST_SQUARINGS):
         found = where(times > scalar(turn, times), call("matmul", found, found), found)
