@@ -78,15 +78,17 @@ class Reference:
 
     @cached_property
     def expected(self) -> list[Any]:
-        """What must come out: JAX's, but where two numbers tie, and it hands adjoints on otherwise.
+        """What must come out: as `Gradient` writes it where JAX agrees up to rounding, else JAX's.
 
-        Some ties go where arguments move a little. Others stay: of a number that is clamped twice
-        JAX hands the adjoint to neither operand, and a slope tells who is right, also where
-        rounding would move the one to the other.
+        But where two numbers tie, JAX hands adjoints on otherwise. Some ties go where arguments
+        move a little. Others stay: of a number that is clamped twice JAX hands the adjoint to
+        neither operand, and a slope tells who is right, also where rounding would move the one to
+        the other.
         """
         if self.derived is None or self._jax_is_off_the_slope():
             return self.exact
-        return self.exact if self._difference and self._agree_beside() else self._by_jax
+        is_written = self._difference is None or self._agree_beside()
+        return self.exact if is_written else self._by_jax
 
     @cached_property
     def exact(self) -> list[Any]:
