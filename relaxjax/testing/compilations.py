@@ -83,11 +83,13 @@ def compare_compilations(
     """Compile the gradient of a function in many ways, and compare what they give.
 
     The reference is JAX's gradient, operator by operator in float64, at `args` or at random
-    arguments. Where two numbers tie and a slope by differences says that JAX's gradient is wrong,
-    it is the one that `Gradient` writes. Against the reference are held the gradient that
-    `Gradient` writes, operator by operator too, finite differences where the function is smooth,
-    and each of `ways`, jitted as for any user: by default each route, with each memory policy, in
-    float32, bfloat16 and float64; with `ways=[]` nothing is compiled.
+    arguments. Against it are held the gradient that `Gradient` writes, operator by operator too,
+    and finite differences where the function is smooth. Where two numbers tie and a slope by
+    differences says that JAX's gradient is wrong, that of `Gradient` counts.
+
+    Where both agree up to rounding, each of `ways` is held against what `Gradient` writes, jitted
+    as for any user: by default each route, with each memory policy, in float32, bfloat16 and
+    float64; with `ways=[]` nothing is compiled.
 
     How far numbers may lie apart follows from the function: as far as they move where each
     operator's result is rounded otherwise, in that dtype. What lies farther apart raises a
