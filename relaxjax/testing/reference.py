@@ -101,8 +101,8 @@ class Reference:
     def fault(self) -> str | None:
         """What tells the gradient that `Gradient` writes from JAX's, or from a slope.
 
-        Where a tie is decided by what another one gave, the halves that both hand on may lie
-        outside of what slopes there are. So the slopes beside it count, where it is none.
+        Where one tie hangs on another, the halves that both hand on may lie outside of all slopes
+        at that point. Then the slopes at points beside it count, where nothing ties.
         """
         if self.expected is not self.exact and self._difference is not None:
             return f"{self._difference} by JAX"

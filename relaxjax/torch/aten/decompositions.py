@@ -139,17 +139,17 @@ def _triangles(both: Expr) -> tuple[Expr, Expr]:
 def _sizes(x: Expr) -> tuple[int, int]:
     rows, columns = dims_of(x)[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise ValueError(f"triangles of a matrix of {rows} rows and {columns} columns, which are "
-                         "not known")  # fmt: skip
+        raise ValueError(
+            f"triangles of a matrix of {rows} rows and {columns} columns, which are not known"
+        )
     return rows, columns
 
 
 def _permutation(order: Expr, like: Expr) -> Expr:
     """The matrix that puts rows back to where they stood."""
     count: Dim = dims_of(order)[-1]
-    place = call("arange", 0, count, 1, "int64")
-    stands = call("equal", call("expand_dims", cast(order, "int64"), -2),
-                  call("expand_dims", place, 1))  # fmt: skip
+    place = call("expand_dims", call("arange", 0, count, 1, "int64"), 1)
+    stands = call("equal", call("expand_dims", cast(order, "int64"), -2), place)
     return cast(stands, dtype_of(like))
 
 

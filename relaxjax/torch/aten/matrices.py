@@ -53,9 +53,9 @@ def cdist(x1: Expr, x2: Expr, p: float = 2.0, compute_mode: int | None = None) -
 
 
 def _length(apart: Expr, p: float) -> Expr:
-    """Of rows along the last axis. Of the equally large ones, each has the whole adjoint of `inf`,
+    """The lengths of rows along the last axis.
 
-    where a norm shares it out.
+    Each of the largest elements has the whole adjoint of the length by `inf`; a norm shares it out.
     """
     if p != math.inf:
         return vector_norm(apart, p, [-1], False)
