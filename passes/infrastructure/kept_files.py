@@ -12,7 +12,7 @@ import jax
 
 from relaxjax.lowering.cache_folder import cache_folder, is_usable
 from relaxjax.ops.lax import matmul_precision, x64_enabled
-from relaxjax.ops.nn.accelerated_attention import capability_here
+from relaxjax.ops.nn.accelerated_attention import gpu_here
 from relaxjax.ops.platform import chosen_platform
 
 
@@ -45,7 +45,7 @@ def settings() -> tuple[Any, ...]:
         versions(),
         code(),
         chosen_platform(),
-        capability_here(),
+        gpu_here(),
         x64_enabled(),
         repr(matmul_precision()),
         repr(jax.sharding.get_abstract_mesh()),

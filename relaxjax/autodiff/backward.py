@@ -13,7 +13,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.structural import structural_equal, structural_hash
 from relaxjax.ir.walk import post_order
 from relaxjax.ops.lax import matmul_precision, x64_enabled
-from relaxjax.ops.nn.accelerated_attention import capability_here
+from relaxjax.ops.nn.accelerated_attention import gpu_here
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes import (
     CanonicalizeBindings,
@@ -103,7 +103,7 @@ def kept_or_written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRM
         x64_enabled(),
         matmul_precision(),
         chosen_platform(),
-        capability_here(),
+        gpu_here(),
         jax.sharding.get_abstract_mesh(),
     )
     key = structural_hash(mod), tuple(names), tuple(wanted), repr(memory), settings

@@ -18,6 +18,7 @@ from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.ops.lax import JaxSymbols, aval_of
+from relaxjax.ops.nn.accelerated_attention import written_out
 from relaxjax.ops.platform import PLATFORM, chosen_platform
 
 from .interpreter import LoweringError
@@ -101,8 +102,8 @@ def exported_function(
     params, known = mod[name].params, _platforms(mod, platforms)
     symbols = JaxSymbols()
     args = [_abstract(param, param.ty, symbols, name) for param in params]
-    run = _program(with_called(mod, selected(mod, name)), name, known)
-    with jax.enable_x64(needs_x64(mod, name)), _no_places():
+    with jax.enable_x64(needs_x64(mod, name)), written_out(), _no_places():
+        run = _program(with_called(mod, selected(mod, name)), name, known)
         traced = jax_export.export(jax.jit(run), platforms=known)
         try:
             return traced(*args)

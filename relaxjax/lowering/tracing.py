@@ -21,7 +21,7 @@ from relaxjax.ops.lax.tracing import (
     filled,
     symbols_of,
 )
-from relaxjax.ops.nn.accelerated_attention import capability_here
+from relaxjax.ops.nn.accelerated_attention import gpu_here
 from relaxjax.ops.platform import asked_for_platform, lowering_for
 
 Lowering: TypeAlias = Callable[..., Any]
@@ -54,7 +54,7 @@ def trace_call(call: Call, lower: Lowering, platform: str) -> Traced | None:
             call.ty,
             platform,
             matmul_precision(),
-            capability_here(),
+            gpu_here(),
         )
     except NotTraceableError:
         return None
@@ -70,7 +70,7 @@ def _traced(
     result: Type | None,
     platform: str,
     precision: Any,
-    _capability: Any,  # by which attention chooses its form: a trace is kept for each
+    _gpu: Any,  # by which attention chooses its form: a trace is kept for each
 ) -> tuple[Any, JaxSymbols, Collection[str]]:
     symbols = JaxSymbols()
     avals = abstract_tensors(types, symbols)

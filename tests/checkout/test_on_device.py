@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,19 @@ from full import FULL
 sys.path.append(str(Path(__file__).parents[1] / "long"))
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-import device_checks  # found by the path above
+import device_attention  # found by the path above
+import device_checks
 import device_forms
 import on_device
 import on_device_report
 import table_rows
+from device_attention import CASES as ATTENTION
 from long_cases import attention
 from models import QUICK, prepared
 from on_device import Stage
 
+from relaxjax.ops.nn import attending
+from relaxjax.ops.nn.accelerated_attention import Gpu
 from relaxjax.ops.platform import lowering_for
 
 
@@ -66,7 +71,10 @@ def test_a_file_is_of_one_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("suit=3", "there is no stage `suit`: operators, models"), ("suite", "`suite` names no time")],
+    [
+        ("suit=3", "there is no stage `suit`: operators, attention"),
+        ("suite", "`suite` names no time"),
+    ],
 )
 def test_times_that_mean_nothing(
     given: str, message: str, capsys: pytest.CaptureFixture[str]
@@ -114,6 +122,26 @@ def test_vectors_of_any_sign_and_numbers_of_shapes_are_compared(name: str) -> No
     assert device_checks.operator_row(name, True)["values"] <= 1
 
 
+def test_half_precision_is_compared_in_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own form stands for cuDNN's, since there is none here."""
+
+    def by_cudnn(_: Any, **attrs: Any) -> Any:
+        return partial(attending.attention, bias=None, **attrs, chunked=False)
+
+    name, odd = "7 of 7, heads 4 of 4, x 80, bfloat16, BottomRight", next(iter(ATTENTION))
+    monkeypatch.setattr(device_attention, "gpu_here", lambda: Gpu((9, 0), is_tried=True))
+    assert device_attention.attention_row(odd, True) == {"by_cudnn": False}
+    monkeypatch.setattr(device_attention, "has_program", lambda *_: True)
+    monkeypatch.setattr(device_attention, "by_cudnn", by_cudnn)
+    row = device_attention.attention_row(name, True)
+    assert row["by_cudnn"]
+    assert row["same_again"]
+    assert 0 < row["apart"] < 2
+    monkeypatch.setattr(device_attention, "ROUNDINGS", -1)
+    with pytest.raises(AssertionError, match=r"attention is .* roundings apart"):
+        device_attention.attention_row(name, True)
+
+
 def test_long_attention_and_tables_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small sizes: as a device would be asked, but what only a GPU can do is an error."""
     small = attention("causal", 64, heads=1)
@@ -128,7 +156,9 @@ def test_long_attention_and_tables_are_timed(monkeypatch: pytest.MonkeyPatch) ->
         (device_forms.long_row, next(iter(device_forms.BY_CUDNN))),
         (device_forms.offload_row, device_forms.OFFLOADED[0]),
     ):
-        with pytest.raises(AssertionError, match=r"cuDNN has attention for|a CPU has no memory"):
+        with pytest.raises(
+            AssertionError, match=r"there is no GPU of NVIDIA's|a CPU has no memory"
+        ):
             row_of(name, True)
 
 
@@ -174,10 +204,12 @@ def test_results_become_tables() -> None:
     row = {"step": 0.5, "temp": 0.25, "seconds": 0.002}
     long = {"ratio": [0.1, 0.2, 0.3], "temp": [2**20, 2**22]}
     table = dict(zip(("ms", "ratio", "temp MiB", "ratio of temp"), "1234", strict=True))
+    cudnn = {"by_cudnn": True, "apart": 0.5, "same_again": False}
     kept, there = ({"seconds": n, "temp_bytes": 2**20 * (9 - n)} for n in (4, 8))
     stages = {
         "operators": {"relax.sum": {"values": 0.0}, "relax.exp": {"error": "ValueError: no"}},
         "models": {"MLP": {"apart": 0.0}},
+        "attention": {"1": cudnn, "2": {"by_cudnn": False, "apart": 9.0}, "3": {"error": "no"}},
         "budgets": {"GPT": {"shares": {"80%": {"taken": 0.7}, "40%": {"taken": None}}}},
         "suite": {"MLP": {"contestants": {"plain": row, "ours": row}}, "LSTM": {"error": "x"}},
         "long": {"loss": {"directions": {"both": long}}, "attention": {"error": "no cuDNN"}},
@@ -190,6 +222,8 @@ def test_results_become_tables() -> None:
     )
     assert "* 1 of 2 operators give" in text
     assert "  * relax.exp: ValueError: no" in text
+    assert "in 1 of 3 sizes in half precision, at most 0.5 roundings" in text
+    assert "; 0 of them give the same bits again." in text
     assert "| GPT | 70% | none |" in text
     assert "| MLP | 0.50 / 0.25 | 2.00 |" in text
     assert "| LSTM | failed |  |" in text

@@ -1,11 +1,14 @@
 """What tests/long/on_device.py compares: operators, whole models and memory plans of a device."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from memory import SHARES, SMALL, chooser_of
+from memory import SHARES, chooser_of
+from models import MODELS as SUITE
+from models import QUICK, prepared
 from operator_evaluation import call_of, evaluate, has_slope, lowered, reverse
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
@@ -17,6 +20,7 @@ from relaxjax.ops.platform import default_device, lowering_for, platform_name
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
 
 Row = dict[str, Any]
+Gradients = Callable[[Any, dict[Any, Any], list[Any]], list[Any]]
 
 # What a program cannot be compiled with, and what differs by device on purpose.
 LEFT_OUT = {"relax.dynamic_strided_slice", "relax.nonzero", "relax.tensor_to_shape", "relax.unique"}
@@ -24,6 +28,9 @@ LEFT_OUT = {"relax.dynamic_strided_slice", "relax.nonzero", "relax.tensor_to_sha
 OF_ANY_SIGN = {"relax.linalg.eigh", "relax.linalg.svd"}
 QUICK_OPERATORS = ["relax.nn.conv2d", "relax.nn.max_pool2d", "relax.nn.softmax", "relax.sum"]
 MOST_SAMPLES = 4
+# Of the suite, what is compiled within seconds. The temporary memory of small models is hardly
+# that of values: 32 MiB are what cuBLAS works in.
+BUDGETED = ["MLP of 64 layers", "U-Net", "ResNet-18", "LSTM", "GPT of 8 layers"]
 # Of the largest number of a result, in the bits of its dtype: sums are in another order.
 ROUNDINGS = 64
 
@@ -40,24 +47,26 @@ def operators() -> list[str]:
 
 
 def operator_row(name: str, quick: bool) -> Row:
-    """How far results lie from the CPU's, and gradients by the rule from JAX's own."""
+    """How far results lie from the CPU's, and gradients by the rule from JAX's own there."""
     samples = list(enumerate(SAMPLES[name][:MOST_SAMPLES]))
     with jax.enable_x64(default_device().platform != "tpu"):
-        here, pairs = computed(name, samples, default_device())
-        there, _ = computed(name, samples, jax.devices("cpu")[0])
+        here, found = computed(name, samples, default_device(), by_the_rule)
+        there, expected = computed(name, samples, jax.devices("cpu")[0], by_jax)
     if name in OF_ANY_SIGN:
         here, there = jax.tree.map(np.abs, (here, there))
     row = {"values": apart(here, there), "samples": len(samples)}
-    if pairs:
-        row["gradients"] = max(apart(found, expected) for found, expected in pairs.values())
+    if found:
+        row["gradients"] = max(apart(found[index], expected[index]) for index in found)
     worst = max(row["values"], row.get("gradients", 0.0))
     if not worst <= ROUNDINGS:
         raise AssertionError(f"results are {worst:.1f} roundings apart: {row}")
     return row
 
 
-def computed(name: str, samples: list[tuple[int, Sample]], device: jax.Device) -> Any:
-    """Results of samples, and gradients by the rule beside those by JAX, in one program."""
+def computed(
+    name: str, samples: list[tuple[int, Sample]], device: jax.Device, gradients: Gradients
+) -> Any:
+    """Results of samples, and their gradients, in one program of a device."""
     calls = {index: call_of(get_op(name), sample) for index, sample in samples}
     values = {
         index: [
@@ -67,14 +76,15 @@ def computed(name: str, samples: list[tuple[int, Sample]], device: jax.Device) -
     }
 
     def run(values: dict[int, list[Any]]) -> Any:
-        results, pairs = {}, {}
+        results, slopes = {}, {}
         for index, sample in samples:
             call, arrays = calls[index]
             inputs = dict(zip(arrays, values[index], strict=True))
             results[index] = jax.tree.map(numbers, lowered(call, inputs))
             if sample.smooth and get_op(name).gradient not in (None, ZERO_GRADIENT):
-                pairs[index] = gradients(call, inputs)
-        return results, {index: pair for index, pair in pairs.items() if pair}
+                active = [var for var in inputs if has_slope(var.ty)]
+                slopes[index] = gradients(call, inputs, active)
+        return results, {index: found for index, found in slopes.items() if found}
 
     with jax.default_device(device), lowering_for(platform_name(device)):
         found: Any = jax.device_get(jax.jit(run)(jax.device_put(values, device)))
@@ -88,32 +98,45 @@ def numbers(value: Any) -> Any:
     return jax.random.key_data(value) if is_key else value
 
 
-def gradients(call: Any, inputs: dict[Any, Any]) -> Any:
-    """By the operator's rule, and by JAX of its lowering; nothing where nothing is smooth."""
-    active = [var for var in inputs if has_slope(var.ty)]
-
-    def floats(*xs: Any) -> list[Any]:
-        leaves = jax.tree.leaves(lowered(call, inputs | dict(zip(active, xs, strict=True))))
-        return [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
-
-    xs = [inputs[var] for var in active]
-    if not xs:
-        return None
+def by_jax(call: Any, inputs: dict[Any, Any], active: list[Any]) -> list[Any]:
+    """By JAX, of the lowering."""
+    floats, xs = _floats(call, inputs, active), [inputs[var] for var in active]
     outs, pullback = jax.vjp(floats, *xs)
-    random = np.random.default_rng(1)
-    seeds = [jnp.asarray(random.uniform(-1, 1, out.shape), out.dtype) for out in outs]
+    return list(pullback(_adjoints_of(outs)))
+
+
+def by_the_rule(call: Any, inputs: dict[Any, Any], active: list[Any]) -> list[Any]:
+    xs = [inputs[var] for var in active]
+    given = iter(_adjoints_of(jax.eval_shape(_floats(call, inputs, active), *xs)))
     memo: dict[int, Any] = {}
-    given = iter(seeds)
-    seed = jax.tree.map(
+    adjoints = jax.tree.map(
         lambda x: next(given) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.zeros_like(x),
         evaluate(call, inputs, memo),
     )
-    found = reverse(call, seed, inputs, memo)
-    return [found.get(var, jnp.zeros_like(inputs[var])) for var in active], list(pullback(seeds))
+    found = reverse(call, adjoints, inputs, memo)
+    return [found.get(var, jnp.zeros_like(inputs[var])) for var in active]
 
 
-def apart(found: Any, expected: Any) -> float:
-    """The greatest difference, in roundings of the largest number of its array."""
+def _floats(call: Any, inputs: dict[Any, Any], active: list[Any]) -> Callable[..., list[Any]]:
+    """The results that have slopes, as a function of the arguments that do."""
+
+    def run(*xs: Any) -> list[Any]:
+        leaves = jax.tree.leaves(lowered(call, inputs | dict(zip(active, xs, strict=True))))
+        return [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+
+    return run
+
+
+def _adjoints_of(outs: list[Any]) -> list[Any]:
+    random = np.random.default_rng(1)
+    return [jnp.asarray(random.uniform(-1, 1, out.shape), out.dtype) for out in outs]
+
+
+def apart(found: Any, expected: Any, least: float = 0.1) -> float:
+    """The greatest difference, in roundings of the largest number of its array, or of the least.
+
+    Samples are numbers of about one: where they cancel, what is left has their roundings.
+    """
     worst = 0.0
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         one, other = np.asarray(one), np.asarray(other)
@@ -128,8 +151,7 @@ def apart(found: Any, expected: Any) -> float:
         if odd or not np.array_equal(one[~finite], other[~finite], equal_nan=True):
             return np.inf
         if finite.any():
-            # Samples are numbers of about one: where they cancel, what is left has their roundings.
-            scale = max(float(np.abs(other[finite]).max()), 0.1)
+            scale = max(float(np.abs(other[finite]).max()), least)
             worst = max(worst, float(np.abs(one - other)[finite].max()) / (bit * scale))
     return worst
 
@@ -165,7 +187,7 @@ def relative(found: Any, expected: Any) -> float:
 
 def budget_row(name: str, quick: bool) -> Row:
     """What plans for shares of everything kept take, by the compiler's count; None: no plan."""
-    chooser = chooser_of(SMALL[name]())
+    chooser = chooser_of(prepared((QUICK if quick else SUITE)[name]()))
     whole = chooser.bytes_of(chooser.planner.none)
     row: Row = {"bytes": whole, "predicted": chooser.planner.none.peak, "shares": {}}
     for share in SHARES[: 1 if quick else None]:

@@ -8,7 +8,8 @@
 The stages, each within its own time:
 
 * operators: each operator's samples by the forms of this device against those of the CPU, and the
-  gradients that its rule gives against JAX's, both here;
+  gradients that its rule gives against JAX's there;
+* attention: half precision in many sizes, by cuDNN where it has a program, against float32;
 * models: the loss and all gradients of the whole models, against plain JAX on the CPU;
 * budgets: memory plans at 80, 60, 40 and 30 % of all that is kept else, by this compiler's count;
 * suite: training steps against plain JAX, as benchmarks/suite.py measures them;
@@ -37,7 +38,16 @@ from typing import Any
 import checkout
 import jax
 import suite
-from device_checks import QUICK_OPERATORS, budget_row, model_row, operator_row, operators
+from device_attention import CASES as ATTENTION
+from device_attention import attention_row
+from device_checks import (
+    BUDGETED,
+    QUICK_OPERATORS,
+    budget_row,
+    model_row,
+    operator_row,
+    operators,
+)
 from device_forms import (
     LONG,
     OFFLOADED,
@@ -50,7 +60,6 @@ from device_forms import (
     table_row,
     update_row,
 )
-from memory import SMALL
 from models import MODELS as SUITE
 from models import QUICK as QUICK_SUITE
 from surroundings import surroundings
@@ -84,8 +93,11 @@ def suite_row(name: str, quick: bool) -> Row:
 
 STAGES: dict[str, Stage] = {
     "operators": Stage(9, operators, QUICK_OPERATORS, operator_row, at_a_time=WORKERS),
+    "attention": Stage(
+        4, lambda: list(ATTENTION), list(ATTENTION)[:2], attention_row, at_a_time=WORKERS
+    ),
     "models": Stage(4, lambda: list(MODELS), ["MLP", "LeNet"], model_row),
-    "budgets": Stage(4, lambda: list(SMALL), ["U-Net"], budget_row),
+    "budgets": Stage(8, lambda: list(BUDGETED), ["U-Net"], budget_row),
     "suite": Stage(12, lambda: list(SUITE), ["MLP"], suite_row, exact=False),
     "long": Stage(8, lambda: list(LONG), [QUICK_LONG], long_row, exact=False),
     "tables": Stage(4, lambda: list(TABLES), [QUICK_TABLE], table_row, exact=False),

@@ -31,7 +31,7 @@ def of_device(results: Results) -> str:
     """What was compared, what of it failed, and what a training step takes."""
     stages = results["stages"]
     heading = f"### {results['device']}\n\nJAX {results['jax']}, {results['date']}:"
-    parts = (compared, budgets, steps, long_sequences, tables, updates, offloaded)
+    parts = (compared, attention, budgets, steps, long_sequences, tables, updates, offloaded)
     return "\n".join([heading, "", *(line for part in parts for line in part(stages))]).rstrip()
 
 
@@ -45,6 +45,22 @@ def compared(stages: Results) -> Iterator[str]:
         failed = {name: row["error"] for name, row in rows.items() if "error" in row}
         yield f"* {len(rows) - len(failed)} of {len(rows)} {text}."
         yield from (f"  * {name}: {error}" for name, error in failed.items())
+
+
+def attention(stages: Results) -> Iterator[str]:
+    """What cuDNN computes of attention in half precision, and how right that is."""
+    rows = stages.get("attention", {})
+    if not rows:
+        return
+    failed = {name: row["error"] for name, row in rows.items() if "error" in row}
+    found = [row for row in rows.values() if row.get("by_cudnn")]
+    again = sum(row["same_again"] for row in found)
+    worst = max((row["apart"] for row in found), default=0.0)
+    yield (
+        f"* cuDNN computes attention in {len(found)} of {len(rows)} sizes in half precision, at "
+        f"most {worst:.1f} roundings from float32; {again} of them give the same bits again."
+    )
+    yield from (f"  * {name}: {error}" for name, error in failed.items())
 
 
 def budgets(stages: Results) -> Iterator[str]:

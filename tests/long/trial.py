@@ -31,7 +31,7 @@ TIMED_OUT = "takes too long"
 NONE_CHOSEN = 5  # pytest's status where no test was chosen
 _ALONE = 60  # seconds of tests that one process runs: others would take longer to start
 _LEAST, _TIMES = 300, 20  # when a fault hangs: seconds, and times what the tests take
-_UNKNOWN = 3600  # seconds for tests of which nothing is known
+_UNKNOWN = {"fast": 900, "folder": 900}  # seconds for tests of which nothing is known, or an hour
 
 Chosen = dict[str, tuple[int, Cases | None]]
 
@@ -133,7 +133,7 @@ def _run(copy: Path, stage: str, chosen: Chosen) -> tuple[int, str]:
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     if stage == "as_users":
         env["XLA_FLAGS"] = ""
-    limit = max(_LEAST, _TIMES * known) + unknown * _UNKNOWN
+    limit = max(_LEAST, _TIMES * known) + unknown * _UNKNOWN.get(stage, 3600)
     try:
         run = subprocess.run(
             [*command, "tests"], cwd=copy, env=env, capture_output=True, text=True, timeout=limit

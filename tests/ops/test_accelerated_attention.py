@@ -17,8 +17,16 @@ import pytest
 from parsing import parse_main
 
 from relaxjax.ir.op import get_op
+from relaxjax.lowering import exported_function
 from relaxjax.ops.nn import accelerated_attention
-from relaxjax.ops.nn.accelerated_attention import VARIABLE, Wanted, capability_here, takes_cudnn
+from relaxjax.ops.nn.accelerated_attention import (
+    VARIABLE,
+    Gpu,
+    Wanted,
+    gpu_here,
+    has_program,
+    takes_cudnn,
+)
 from relaxjax.ops.platform import lowering_for
 from relaxjax.passes import LegalizeOps
 
@@ -30,7 +38,6 @@ CAUSAL, LAST = {"causal_mask": "TopLeft"}, {"causal_mask": "BottomRight"}
 DECIDED: dict[str, tuple[dict[str, Any], Any, bool]] = {
     "half precision": ({}, AMPERE, True),
     "the other half precision": ({"dtype": "float16"}, HOPPER, True),
-    "no such GPU": ({}, None, False),
     "an older GPU": ({}, (7, 5), False),
     "full precision": ({"dtype": "float32"}, HOPPER, False),
     "a bias": ({"biased": True}, HOPPER, False),
@@ -56,21 +63,68 @@ def test_what_cudnn_computes(change: dict[str, Any], capability: Any, taken: boo
     assert takes_cudnn(WANTED._replace(**change), capability) == taken
 
 
+def gpu(capability: str = "9.0", make: str = "cuda") -> Any:
+    client = SimpleNamespace(platform_version=f"{make} 12")
+    return SimpleNamespace(platform="gpu", client=client, compute_capability=capability)
+
+
 @pytest.mark.parametrize(
-    ("asked", "device", "found"),
+    ("asked", "device", "count", "found"),
     [
-        ("on", SimpleNamespace(compute_capability="9.0"), HOPPER),
-        ("on", SimpleNamespace(platform="cpu"), None),
-        ("off", SimpleNamespace(compute_capability="9.0"), None),
-        ("", SimpleNamespace(compute_capability="9.0"), None),
+        ("", gpu(), 1, Gpu(HOPPER, is_tried=True)),
+        ("", gpu(), 2, None),
+        ("on", gpu(), 2, Gpu(HOPPER, is_tried=False)),
+        ("Off", gpu(), 1, None),
+        ("on", SimpleNamespace(platform="cpu"), 1, None),
+        ("", gpu("gfx90a", "rocm"), 1, None),
     ],
 )
-def test_it_is_asked_for_by_a_variable(
-    asked: str, device: Any, found: Any, monkeypatch: pytest.MonkeyPatch
+def test_who_computes_attention(
+    asked: str, device: Any, count: int, found: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, asked)
     monkeypatch.setattr(accelerated_attention, "default_device", lambda: device)
-    assert capability_here() == found
+    monkeypatch.setattr(jax, "device_count", lambda: count)
+    assert gpu_here() == found
+
+
+def test_a_variable_that_says_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "cudnn")
+    with pytest.raises(ValueError, match="is 'cudnn': it must be `on` or `off`"):
+        gpu_here()
+
+
+def test_what_cudnn_has_no_program_for_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no cuDNN here, and JAX says so when a program is tried."""
+    monkeypatch.setattr(accelerated_attention, "gpu_here", lambda: Gpu(HOPPER, is_tried=True))
+    tried = list[Wanted]()
+
+    def noted(wanted: Wanted, heads: int, of_keys: int) -> bool:
+        tried.append(wanted)
+        return has_program(wanted, heads, of_keys)
+
+    monkeypatch.setattr(accelerated_attention, "has_program", noted)
+    forward, backward = rules(**PLAIN)
+    for length in 128, 1024:
+        given = jax.ShapeDtypeStruct((1, length, 2, 8), "bfloat16")
+        with lowering_for("cuda"):
+            text = str(jax.make_jaxpr(lambda g, *x: (forward(*x), backward(g, *x)))(*[given] * 4))
+        assert "dot_product_attention" not in text
+        assert "dot_general" in text
+    assert {wanted.queries for wanted in tried} == {1024}
+
+
+def test_numbers_of_heads_that_are_not_known_are_not_tried() -> None:
+    assert not has_program(WANTED, "heads", 2)
+
+
+def test_what_is_written_out_calls_no_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`jax.export` refuses such calls, and another machine may have no cuDNN."""
+    monkeypatch.setenv(VARIABLE, "on")
+    monkeypatch.setattr(accelerated_attention, "default_device", gpu)
+    body = "y = R.nn.attention(q, q, q)\nreturn y"
+    mod = parse_main(body, 'q: R.Tensor((1, 16, 2, 8), "bfloat16")')
+    assert exported_function(mod, "main", ["cuda"]).serialize()
 
 
 def rules(**attrs: Any) -> list[Callable[..., Any]]:
@@ -106,8 +160,7 @@ def test_what_was_traced_before_it_was_asked_for_is_not_taken(
     mod = parse_main(body, 'q: R.Tensor((1, 16, 2, 8), "bfloat16")')
     calls = list[str]()
     monkeypatch.setattr(jax.nn, "dot_product_attention", by_xla(calls))
-    hopper = SimpleNamespace(compute_capability="9.0")
-    monkeypatch.setattr(accelerated_attention, "default_device", lambda: hopper)
+    monkeypatch.setattr(accelerated_attention, "default_device", gpu)
     for asked, called in ("off", False), ("on", True):
         monkeypatch.setenv(VARIABLE, asked)
         with lowering_for("cuda"), jax.numpy_dtype_promotion("standard"):
@@ -138,7 +191,7 @@ def test_cudnn_is_asked_for_what_we_compute(
             return forward(*arrays), backward(g, *arrays), slope
 
     expected = computed()
-    monkeypatch.setattr(accelerated_attention, "capability_here", lambda: HOPPER)
+    monkeypatch.setattr(accelerated_attention, "gpu_here", lambda: Gpu(HOPPER, is_tried=False))
     monkeypatch.setattr(jax.nn, "dot_product_attention", by_xla(calls))
     with jax.numpy_dtype_promotion("standard"):  # which JAX's form by XLA needs
         found = computed()
@@ -150,7 +203,7 @@ def test_cudnn_is_asked_for_what_we_compute(
 
 
 def test_a_bias_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accelerated_attention, "capability_here", lambda: HOPPER)
+    monkeypatch.setattr(accelerated_attention, "gpu_here", lambda: Gpu(HOPPER, is_tried=False))
     lower: Any = get_op("relax.nn.attention_bias").lower
     arrays = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in drawn(12, 2)[1:]]
     bias = jax.ShapeDtypeStruct((1, 1, 1, 12), "bfloat16")
@@ -165,7 +218,7 @@ def test_it_is_lowered_to_calls_of_cudnn(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(f"{inside}.check_cudnn_version", lambda: 91100)
     monkeypatch.setattr(f"{inside}.check_compute_capability", lambda capability: True)
     monkeypatch.setattr(f"{inside}.is_cuda_compute_capability_equal", lambda capability: False)
-    monkeypatch.setattr(accelerated_attention, "capability_here", lambda: HOPPER)
+    monkeypatch.setattr(accelerated_attention, "gpu_here", lambda: Gpu(HOPPER, is_tried=False))
     forward, backward = rules(**PLAIN | CAUSAL)
     with lowering_for("cuda"):
         traced = jax.jit(lambda g, *x: (forward(*x), backward(g, *x))).trace(*drawn(12, 2))

@@ -4,18 +4,24 @@ By blocks the memory grows as the length and not as its square. They are for so 
 all of them would hardly be there at once: on an H200 they took up to three times as long, when a
 block had up to 1024 queries and keys however few the heads were.
 
-cuDNN's is only for whoever asks for it by RELAXJAX_CUDNN_ATTENTION=on. JAX lowers it on a machine
-with a GPU alone. It was tried in three cases on an H200, where it was right and much the fastest.
+cuDNN's is much the fastest in half precision. JAX lowers it on a machine with such a GPU alone,
+and whether cuDNN has a program for some sizes it says when it is to make it. So long sequences are
+tried once for each size, forward and backward, and what fails is computed by our own form.
+RELAXJAX_CUDNN_ATTENTION=off leaves it out. By =on it is taken untried, on machines with several
+GPUs too, where JAX refuses to split sequences over them.
 """
 
 import os
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from relaxjax.ops.platform import default_device
+from relaxjax.ops.platform import default_device, platform_name
 from relaxjax.ops.traced import differentiated_as
 
 from . import attending
@@ -23,7 +29,12 @@ from .attending import scale_of
 from .long_attention import Limits, LongAttention
 
 VARIABLE = "RELAXJAX_CUDNN_ATTENTION"
-_ON = ("1", "on", "yes", "true")
+_WORDS = ("on", "off", "")
+
+# Scores of a head. For fewer, all of them at once are small, and to ask cuDNN takes seconds.
+_WORTH_TRYING = 2**18
+
+_WRITTEN_OUT: ContextVar[bool] = ContextVar("written_out", default=False)
 
 ACCELERATED = LongAttention(
     Limits(of_a_head=2**22, of_all=2**28, fewest=512, at_a_time=2**25, largest=4096), chunked=False
@@ -45,10 +56,10 @@ class Wanted(NamedTuple):
     biased: bool
 
 
-def takes_cudnn(wanted: Wanted, capability: Capability | None) -> bool:
-    """Whether cuDNN's attention on a GPU of this capability means the same; None is no such GPU."""
+def takes_cudnn(wanted: Wanted, capability: Capability) -> bool:
+    """Whether cuDNN's attention on a GPU of this capability means the same."""
     lengths = (wanted.queries, wanted.keys, wanted.width, wanted.depth)
-    if capability is None or capability < (8, 0) or wanted.biased:
+    if capability < (8, 0) or wanted.biased:
         return False
     if wanted.dtype not in ("bfloat16", "float16"):
         return False
@@ -64,39 +75,100 @@ def takes_cudnn(wanted: Wanted, capability: Capability | None) -> bool:
     return aligned or wanted.queries == wanted.keys
 
 
-def capability_here() -> Capability | None:
-    """That of the GPU that programs are made for; None where cuDNN is not asked for, or no GPU."""
-    if os.environ.get(VARIABLE, "").strip().lower() not in _ON:
+class Gpu(NamedTuple):
+    """The GPU that programs are made for, if its cuDNN may compute attention."""
+
+    capability: Capability
+    is_tried: bool  # before cuDNN's form is taken
+
+
+def gpu_here() -> Gpu | None:
+    """The GPU whose cuDNN may compute attention; None where there is none, or it is left out."""
+    asked = os.environ.get(VARIABLE, "").strip().lower()
+    if asked not in _WORDS:
+        raise ValueError(
+            f"{VARIABLE} is {asked!r}: it must be `on` or `off`; where it is not set, cuDNN "
+            "computes the attention that it is found to have a program for"
+        )
+    device = default_device()
+    if _WRITTEN_OUT.get() or asked == "off" or platform_name(device) != "cuda":
         return None
-    found = getattr(default_device(), "compute_capability", None)
-    return None if found is None else tuple(map(int, str(found).split(".")))
+    if asked != "on" and jax.device_count() > 1:
+        return None
+    return Gpu(tuple(map(int, device.compute_capability.split("."))), is_tried=asked != "on")
+
+
+@contextmanager
+def written_out() -> Iterator[None]:
+    """Inside, programs are made for any GPU: one that is written out cannot call cuDNN's form."""
+    token = _WRITTEN_OUT.set(True)
+    try:
+        yield
+    finally:
+        _WRITTEN_OUT.reset(token)
 
 
 def attention(query: Any, key: Any, value: Any, bias: Any, **attrs: Any) -> Any:
     """softmax(scale * query @ key^T + bias) @ value, for each batch and head."""
-    if not takes_cudnn(_wanted(query, key, value, bias, **attrs), capability_here()):
+    if not _is_by_cudnn(query, key, value, bias, **attrs):
         return ACCELERATED.attention(query, key, value, bias, **attrs)
     plain = partial(attending.attention, bias=None, **attrs, chunked=False)
-    return differentiated_as(plain, _by_cudnn(query, **attrs))(query, key, value)
+    return differentiated_as(plain, by_cudnn(query, **attrs))(query, key, value)
 
 
 def attention_backward(
     output_grad: Any, query: Any, key: Any, value: Any, bias: Any, **attrs: Any
 ) -> tuple[Any, ...]:
     """The adjoints of query, key, value, and of the bias if it is one of floats."""
-    if not takes_cudnn(_wanted(query, key, value, bias, **attrs), capability_here()):
+    if not _is_by_cudnn(query, key, value, bias, **attrs):
         return ACCELERATED.attention_backward(output_grad, query, key, value, bias, **attrs)
     plain = partial(attending.attention_backward, bias=None, **attrs, chunked=False)
-    form = _by_cudnn(query, **attrs)
+    adjoints = _pulled_back(by_cudnn(query, **attrs))
+    return tuple(differentiated_as(plain, adjoints)(output_grad, query, key, value))
+
+
+def _is_by_cudnn(query: Any, key: Any, value: Any, bias: Any, **attrs: Any) -> bool:
+    gpu, wanted = gpu_here(), wanted_of(query, key, value, bias, **attrs)
+    if gpu is None or not takes_cudnn(wanted, gpu.capability):
+        return False
+    if not gpu.is_tried:
+        return True
+    worth_it = wanted.queries * wanted.keys >= _WORTH_TRYING
+    return worth_it and has_program(wanted, query.shape[2], key.shape[2])
+
+
+@cache
+def has_program(wanted: Wanted, heads: Any, of_keys: Any) -> bool:
+    """Whether cuDNN's form compiles here, forward and backward, for a batch of one."""
+    if not isinstance(heads, int) or not isinstance(of_keys, int):
+        return False
+    shapes = (wanted.queries, heads), (wanted.keys, of_keys)
+    query, key = (
+        jax.ShapeDtypeStruct((1, *shape, wanted.width), jnp.dtype(wanted.dtype)) for shape in shapes
+    )
+    form = by_cudnn(query, None, wanted.causal_mask, wanted.window_size)
+
+    def both(g: Any, *arrays: Any) -> Any:
+        return form(*arrays), _pulled_back(form)(g, *arrays)
+
+    try:
+        jax.jit(both).lower(query, query, key, key).compile()
+    except Exception:  # of JAX, XLA or cuDNN: whatever they object to, our own form computes
+        return False
+    return True
+
+
+def _pulled_back(form: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """The adjoints of what a form is given, by that of its result."""
 
     def adjoints(g: Any, *arrays: Any) -> tuple[Any, ...]:
         _, pullback = jax.vjp(form, *arrays)
         return tuple(pullback(g))
 
-    return tuple(differentiated_as(plain, adjoints)(output_grad, query, key, value))
+    return adjoints
 
 
-def _wanted(
+def wanted_of(
     query: Any, key: Any, value: Any, bias: Any, causal_mask: Any, window_size: Any, **_: Any
 ) -> Wanted:
     return Wanted(
@@ -111,7 +183,7 @@ def _wanted(
     )
 
 
-def _by_cudnn(
+def by_cudnn(
     query: Any, scale: float | None, causal_mask: str | None, window_size: int | None
 ) -> Callable[..., Any]:
     """JAX's attention by cuDNN: a window there is how many keys before its own a query sees."""
