@@ -25,7 +25,10 @@ RESULTS = ROOT / "benchmarks" / "results" / "torch_imports.json"
 
 def make(folder: Path, names: list[str], dtypes: list[str]) -> None:
     """Export models, and write what torch computes of them beside."""
-    import torch_wide_overloads  # noqa: F401  # which adds its families, and others, to the models
+    import torch_layer_overloads  # noqa: F401  # each adds its families to the models
+    import torch_overloads  # noqa: F401
+    import torch_place_overloads  # noqa: F401
+    import torch_wide_overloads  # noqa: F401
     import torch_zoo as zoo  # what it imports is not there where models are compared
 
     folder.mkdir(parents=True, exist_ok=True)

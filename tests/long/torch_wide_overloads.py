@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from torch_overloads import Case, family, positive, t, truth
+from torch_cases import Case, family, positive, t, truth
 from torch_zoo import functional, torch
 
 
