@@ -47,7 +47,7 @@ class Nesting:
 def apart(nested: Any, *, numbers: bool = True) -> tuple[Arrays, Nesting]:
     """The arrays of a pytree, `numbers` of Python among them, and how they are nested."""
     leaves, tree = jax.tree.flatten(nested)
-    is_one = _is_array if numbers else _has_dtype
+    is_one = is_array if numbers else _has_dtype
     places = tuple(place for place, leaf in enumerate(leaves) if is_one(leaf))
     others = tuple(leaf for leaf in leaves if not is_one(leaf))
     if not all(map(_is_hashable, others)):
@@ -59,7 +59,7 @@ def copied(leaf: Any) -> Any:
     """A copy of an array or a number, which a step may use up; any other leaf as it is."""
     if isinstance(leaf, jax.Array):
         return jax.device_put(leaf, may_alias=False)  # jnp.array compiles a copy for each shape
-    return jnp.array(leaf, copy=True) if _is_array(leaf) else leaf
+    return jnp.array(leaf, copy=True) if is_array(leaf) else leaf
 
 
 def copied_params(params: Any) -> Any:
@@ -80,7 +80,7 @@ def _is_option(path: Any, leaf: Any) -> bool:
 
 def _refuse_unhashable(nested: Any) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(nested):
-        if not _is_array(leaf) and not _is_hashable(leaf):
+        if not is_array(leaf) and not _is_hashable(leaf):
             raise TypeError(
                 f"the leaf {_path(path)} is a {type(leaf).__name__}, which is no array and cannot "
                 "be hashed, so that no compiled step can be told by it: make it an array, or "
@@ -167,7 +167,7 @@ def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
     same = dict(zip(sorted({*range(len(leaves))} - {*nesting.places}), nesting.others, strict=True))
     for place, leaf in enumerate(leaves):
         wanted = repr(same[place]) if place in same else "an array"
-        if leaf != same[place] if place in same else not _is_array(leaf):
+        if leaf != same[place] if place in same else not is_array(leaf):
             raise TypeError(
                 f"the loss returns the model state{_path(paths[place])} as {leaf!r}, but it was "
                 f"given as {wanted}: a step changes arrays only"
@@ -183,7 +183,7 @@ def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _is_array(leaf: Any) -> bool:
+def is_array(leaf: Any) -> bool:
     """Whether a step takes it as an array; True and False of Python are options of a model."""
     is_number = isinstance(leaf, int | float | complex) and not isinstance(leaf, bool)
     return is_number or _has_dtype(leaf)

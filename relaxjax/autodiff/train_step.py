@@ -1,8 +1,8 @@
 """A whole training step of a loss written in JAX, for those who write the loop themselves."""
 
-import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial, update_wrapper
 from typing import Any
 
 import jax
@@ -26,6 +26,7 @@ from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
 from .out_of_memory import told_of_memory
 from .placing import Placing, check_placeable, placed
+from .step_again import Again, Call, has_keys
 from .step_compiled import check_unmapped, compiled
 from .step_loss import LossArguments, program_of
 from .step_module import results_of, with_step
@@ -94,7 +95,8 @@ class TrainStep:
         self._placing = placing
         self._steps: dict[Hashable, _Step] = {}
         self._awaited: set[Any] = set()  # programs that have run
-        functools.update_wrapper(self, loss, updated=())
+        self._again: list[tuple[_Step, Again]] = []  # by kinds of states and batches
+        update_wrapper(self, loss, updated=())
 
     def __repr__(self) -> str:
         return f"<training step of {getattr(self.loss, '__name__', 'a loss')}>"
@@ -102,6 +104,17 @@ class TrainStep:
     @in_the_users_frames
     def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
         """The state after a step on a batch, and the loss before it, with what is beside it."""
+        call = Call.of(state, batch)
+        for step, again in self._again:
+            arguments = again.arguments(call)
+            if arguments is not None:
+                with told_of_memory(partial(memory_of_step, step.module)):
+                    found = step.run(*arguments)
+                return again.state_after(found), self._value(step, found)
+        return self._first(state, batch, call)
+
+    def _first(self, state: TrainState, batch: Any, call: Call | None) -> tuple[TrainState, Any]:
+        """A step on a state that nothing is known of; if it is alright, that is known then."""
         check_alive(state)
         check_numbers(state=state, batch=batch)
         given = _given(state, batch)
@@ -111,24 +124,45 @@ class TrainStep:
         )
         is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state))
         run = step.inside if is_traced else step.run
-        with told_of_memory(lambda: memory_of_step(step.module)):
+        with told_of_memory(partial(memory_of_step, step.module)):
             found = run(*self._arguments(step, state, given))
             if not is_traced and run not in self._awaited:
                 # A CPU takes its memory as it runs. The first step shows whether it is there.
                 jax.block_until_ready(found)
                 self._awaited.add(run)
-        loss, params, states, new_opt, count, others = found
-        results = results_of(step.program, loss, others, states)
-        beside = results[1 : len(results) - len(states)]
+        if call is not None and any(step is one for one in self._steps.values()):
+            self._keep(call, step, state.opt_state, found)
+        return self._after(given, found, state.opt_state), self._value(step, found)
+
+    def _keep(self, call: Call, step: _Step, opt_state: Any, found: Any) -> None:
+        """Keep how such a call is made, for the next one."""
+        if self._placing is not None or len(self._again) >= Again.most or has_keys(opt_state):
+            return
+        state, batch = call.numbered()
+        given = _given(state, batch)
+        arguments = self._arguments(step, state, given)
+        again = Again(call, arguments, found, lambda new: self._after(given, new, state.opt_state))
+        self._again.append((step, again))
+
+    def _after(self, given: LossArguments, found: Any, opt_state: Any) -> TrainState:
+        """The state after a step, nested as the one before."""
+        _, params, states, new_opt, count, _ = found
         new_params, model_state, key = given.nestings.nested(params, states)
-        new = TrainState(
+        return TrainState(
             params=new_params,
             model_state=model_state,
-            opt_state=self._optimizer.nested(new_opt, state.opt_state),
+            opt_state=self._optimizer.nested(new_opt, opt_state),
             key=key,
             step=count,
         )
-        return new, (results[0], step.aux.unflatten(beside)) if self.has_aux else results[0]
+
+    def _value(self, step: _Step, found: Any) -> Any:
+        """The loss, with what is beside it."""
+        loss, _, states, _, _, others = found
+        results = results_of(step.program, loss, others, states)
+        if not self.has_aux:
+            return results[0]
+        return results[0], step.aux.unflatten(results[1 : len(results) - len(states)])
 
     @in_the_users_frames
     def module(self, state: TrainState, batch: Any) -> IRModule:

@@ -1,0 +1,214 @@
+"""A step on a state like one before: what is known of that is taken, and nothing that is not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from adjoint_checks import signed_array
+
+import relaxjax
+from relaxjax.autodiff import step_again
+from relaxjax.autodiff.train_step import TrainStep
+
+
+@jax.tree_util.register_pytree_with_keys_class
+@dataclass(frozen=True)
+class Layer:
+    """A module with an option and a function among its leaves, as those of equinox."""
+
+    weight: Any
+    rate: float = 0.5
+    activation: Callable[..., Any] = jnp.tanh
+
+    def tree_flatten_with_keys(self) -> Any:
+        names = "weight", "rate", "activation"
+        keyed = [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in names]
+        return keyed, None
+
+    @classmethod
+    def tree_unflatten(cls, _: Any, children: Any) -> "Layer":
+        return cls(*children)
+
+
+def loss(params: Any, batch: Any) -> Any:
+    inputs, scale = batch
+    layer = params["layer"]
+    return jnp.mean(layer.activation(inputs @ layer.weight) ** 2) * scale * layer.rate
+
+
+def stateful(params: Any, state: Any, batch: Any, key: Any) -> Any:
+    inputs, scale = batch
+    noise = jax.random.normal(key, inputs.shape)
+    mean = 0.9 * state["mean"] + 0.1 * inputs.mean(0)
+    value = jnp.mean(((inputs + noise - mean[None]) @ params["layer"].weight) ** 2) * scale
+    return value, ({"mean": mean, "name": state["name"]}, {"noise": noise.sum()})
+
+
+def params(rate: float = 0.5) -> Any:
+    return {"layer": Layer(signed_array(4, 3), rate)}
+
+
+def batch(rows: int = 5, seed: int = 2) -> Any:
+    return signed_array(rows, 4, seed=seed), 2.0
+
+
+@pytest.fixture
+def firsts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The batches of those steps of which nothing was known."""
+    found = list[Any]()
+    first = TrainStep._first
+
+    def noted(self: TrainStep, state: Any, batch: Any, call: Any) -> Any:
+        found.append(batch)
+        return first(self, state, batch, call)
+
+    monkeypatch.setattr(TrainStep, "_first", noted)
+    return found
+
+
+def begun(tx: Any = None, **given: Any) -> tuple[TrainStep, Any]:
+    init, step = relaxjax.train_step(loss, optax.adam(0.1) if tx is None else tx)
+    return step, init(params(**given))
+
+
+def test_a_model_state_a_key_and_what_is_beside_the_loss(firsts: list[Any]) -> None:
+    found = []
+    for is_known in (True, False):
+        init, step = relaxjax.train_step(stateful, optax.adam(0.1), has_aux=True)
+        begin = {"mean": jnp.zeros(4), "name": "mean"}
+        state = init(params(), model_state=begin, key=jax.random.key(0))
+        values = []
+        for seed in range(3):
+            if not is_known:
+                step._again.clear()
+            state, value = step(state, batch(seed=seed))
+            values.append(value)
+        found.append((values, replace(state, key=jax.random.key_data(state.key))))
+    assert len(firsts) == 1 + 3
+    chex.assert_trees_all_equal(*found)
+
+
+def test_options_stay_and_each_other_one_is_a_first_step(firsts: list[Any]) -> None:
+    step, state = begun()
+    for _ in range(2):
+        state, _ = step(state, batch())
+    assert state.params["layer"].activation is jnp.tanh
+    assert len(firsts) == 1
+    whole = replace(state, params={"layer": replace(state.params["layer"], rate=1.0)})
+    expected = loss(whole.params, batch())
+    state, value = step(whole, batch())
+    chex.assert_trees_all_close(value, expected, rtol=1e-6)
+    assert (len(firsts), state.params["layer"].rate) == (2, 1.0)
+
+
+def test_batches_of_other_kinds_are_first_steps_once_each(firsts: list[Any]) -> None:
+    step, state = begun(optax.sgd(0.1))
+    inputs, scale = batch()
+    kinds = [batch(), batch(rows=6), (np.asarray(inputs), scale), (inputs, np.float32(scale))]
+    for _ in range(2):
+        for one in kinds:
+            expected = loss(state.params, one)
+            state, value = step(state, one)
+            chex.assert_trees_all_close(value, expected, rtol=1e-6)
+    assert len(firsts) == len(kinds)
+
+
+def test_one_array_at_two_places_of_a_batch(firsts: list[Any]) -> None:
+    init, step = relaxjax.train_step(
+        lambda params, batch: jnp.mean((batch[0] @ params - batch[1]) ** 2), optax.sgd(0.1)
+    )
+    state, inputs = init(signed_array(4, 4)), batch()[0]
+    for _ in range(2):
+        state, _ = step(state, (inputs, inputs))
+    assert len(firsts) == 1
+
+
+def test_parameters_that_were_put_in_are_those_that_are_moved(firsts: list[Any]) -> None:
+    step, state = begun(optax.sgd(0.1))
+    state, _ = step(state, batch())
+    weight = signed_array(4, 3, seed=9)
+    expected = loss({"layer": Layer(weight)}, batch())
+    put = {"layer": replace(state.params["layer"], weight=jnp.array(weight))}
+    state, value = step(replace(state, params=put), batch())
+    chex.assert_trees_all_close(value, expected, rtol=1e-6)
+    wide = {"layer": replace(state.params["layer"], weight=signed_array(4, 6))}
+    state, _ = step(replace(state, params=wide), batch())
+    assert (len(firsts), state.params["layer"].weight.shape) == (2, (4, 6))
+
+
+def test_another_precision_is_a_first_step(firsts: list[Any]) -> None:
+    step, state = begun(optax.sgd(0.1))
+    for precision in (None, None, "highest", "highest"):
+        with jax.default_matmul_precision(precision) if precision else jax.enable_x64(False):
+            state, _ = step(state, batch())
+    assert len(firsts) == 2
+
+
+def test_keys_of_an_optimizer_are_taken_as_at_first(firsts: list[Any]) -> None:
+    tx = optax.noisy_sgd(0.1, key=jax.random.key(3))
+    step, state = begun(tx)
+    keys = []
+    for _ in range(2):
+        state, _ = step(state, batch())
+        (key,) = (x for x in jax.tree.leaves(state.opt_state) if step_again.has_keys(x))
+        keys.append(str(jax.random.key_data(key)))
+    assert len(firsts) == 2
+    assert len({*keys}) == 2
+
+
+def test_kinds_beyond_the_most_are_asked_anew(
+    firsts: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_again.Again, "most", 1)
+    step, state = begun(optax.sgd(0.1))
+    for rows in (5, 6, 5, 6):
+        state, _ = step(state, batch(rows=rows))
+    assert len(firsts) == 3
+
+
+def test_what_is_wrong_is_told_as_at_first(firsts: list[Any]) -> None:
+    step, first = begun(optax.sgd(0.1))
+    state, _ = step(first, batch())
+    state, _ = step(state, batch())
+    assert len(firsts) == 1
+    weight = state.params["layer"].weight
+    wrong = {
+        "given to a step before": (first, batch()),
+        "which has no numbers to compute with": (
+            state,
+            (jax.ShapeDtypeStruct((5, 4), "float32"), 2.0),
+        ),
+        "are one array": (replace(state, step=weight), batch()),
+        "takes the state that `init": (weight, batch()),
+    }
+    for message, arguments in wrong.items():
+        with pytest.raises((RuntimeError, TypeError, ValueError), match=message):
+            step(*arguments)
+    state, _ = step(state, batch())
+    assert int(state.step) == 3
+
+
+def test_a_step_is_traced_where_jax_traces_it(firsts: list[Any]) -> None:
+    step, state = begun(optax.sgd(0.1))
+    state, _ = step(state, batch())
+    leaves, tree = jax.tree.flatten(state)
+
+    def value(weight: Any, inputs: Any) -> Any:
+        put = [weight if leaf is state.params["layer"].weight else leaf for leaf in leaves]
+        return step(jax.tree.unflatten(tree, put), (inputs, 2.0))[1]
+
+    given = jnp.copy(state.params["layer"].weight), batch()[0]
+    chex.assert_trees_all_close(jax.jit(value)(*given), step(state, batch())[1], rtol=1e-6)
+    assert len(firsts) == 2
+
+
+def test_one_place_alone_is_picked_as_a_tuple() -> None:
+    assert step_again._chosen([])("ab") == ()
+    assert step_again._chosen([1])("ab") == ("b",)
+    assert step_again._chosen([1, 0])("ab") == ("b", "a")
