@@ -4,10 +4,13 @@ Its weights are as large as the product of both lengths: an operator of `relax.n
 again in the backward program instead of keeping them, and under a causal mask leaves out half of
 the products. The axes may lie in any order, be split and merged, and heads may share their keys.
 What a causal mask hides must be so far below that its weights are 0.
+
+In half precision, scores and weights may be rounded to it anywhere on the way. The operators
+compute them in float32, and are no farther from the exact ones.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,17 +22,20 @@ from relaxjax.ops.emit import call as relax
 from .axes import Named, Names, Sizes, laid, regrouped
 from .masks import bare, sees
 from .reading import (
+    HALF_PRECISION,
     Reading,
     View,
     asks_for_precision,
     dims_of,
     dtype_of,
     ndim_of,
-    of_one_float,
     raises,
 )
 
-_HIDDEN = -1e30  # a score from which no score of use is so far that it has any weight
+# A score from which no score of use is so far that it has any weight; and the least in float16.
+_HIDDEN, _HIDDEN_IN_FLOAT16 = -1e30, -6e4
+# By which JAX asks for what is done anyway: sums of half precision are made in float32.
+_AS_EVER = ("BF16_BF16_F32", "F16_F16_F32")
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class _Attention:
 @raises("lax.dot_general")
 def attention(call: Call, reading: Reading) -> Expr | None:
     """softmax of scaled products, perhaps under a mask, times the values."""
-    if not _is_plain(call):
+    if not _is_plain(call) or dtype_of(call) != dtype_of(call.args[0]):
         return None
     for side in (0, 1):
         weights = _weights(call.args[side], reading)
@@ -94,10 +100,19 @@ def attention(call: Call, reading: Reading) -> Expr | None:
 
 
 def _is_plain(call: Call) -> bool:
-    if call.op is not get_op("lax.dot_general") or asks_for_precision(call):
+    """Whether a product sums over one axis, as its dtype has it, or gives float32 of halves."""
+    if call.op is not get_op("lax.dot_general"):
         return False
-    summed = call.attrs["dimension_numbers"][0][0]
-    return of_one_float(call) and dtype_of(call) in ("float32", "float64") and len(summed) == 1
+    dtype, summed = dtype_of(call.args[0]), call.attrs["dimension_numbers"][0][0]
+    if len(summed) != 1 or dtype != dtype_of(call.args[1]):
+        return False
+    if dtype in ("float32", "float64"):
+        return dtype_of(call) == dtype and not asks_for_precision(call)
+    precision = call.attrs.get("precision")
+    is_as_ever = precision is None or (
+        isinstance(precision, Mapping) and precision.get("DotAlgorithmPreset") in _AS_EVER
+    )
+    return dtype in HALF_PRECISION and dtype_of(call) in (dtype, "float32") and is_as_ever
 
 
 def _weights(expr: Expr, reading: Reading) -> _Scores | None:
@@ -118,12 +133,15 @@ def _weights(expr: Expr, reading: Reading) -> _Scores | None:
 
 def _under_mask(expr: Expr, reading: Reading) -> _Scores | None:
     """Scores, or a choice between them and a number that hides them."""
+    wide = reading.rounded(expr)
+    expr = expr if wide is None else wide
     chosen = reading.operands(expr, "select_n")
     if chosen is None or len(chosen) != 3:
         return _scores(expr, reading)
     mask, hidden, shown = chosen
     filling, scores = reading.number(hidden), _scores(shown.expr, reading)
-    if scores is None or filling is None or not filling <= _HIDDEN:
+    most = _HIDDEN_IN_FLOAT16 if dtype_of(expr) == "float16" else _HIDDEN
+    if scores is None or filling is None or not filling <= most:
         return None
     return replace(scores, mask=mask, hidden=filling, masked=scores.axes)
 
@@ -143,7 +161,10 @@ def _scores(expr: Expr, reading: Reading) -> _Scores | None:
 def _moved(
     expr: Expr, reading: Reading, inner: Callable[[Expr, Reading], _Scores | None]
 ) -> _Scores | None:
-    """What is read of a tensor whose axes are in another order, split or merged."""
+    """What is read of a tensor that is rounded, or whose axes are in another order or grouping."""
+    wide = reading.rounded(expr)
+    if wide is not None:
+        return inner(wide, reading)
     call = reading.call(expr, "relax.permute_dims", "reshape")
     found = None if call is None else inner(call.args[0], reading)
     if call is None or found is None:
@@ -221,6 +242,8 @@ def _attended(parts: _Attention, reading: Reading) -> Named | None:
     value = laid(parts.value, of_value, parts.sizes)
     mask = _mask(parts, reading)
     if query is None or key is None or value is None or mask is None:
+        return None
+    if not dtype_of(query) == dtype_of(key) == dtype_of(value):
         return None
     axes = (parts.batch, parts.rows, parts.query_heads, parts.width)
     options: dict[str, Any] = {"scale": parts.scores.scale}

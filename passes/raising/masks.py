@@ -32,8 +32,9 @@ def sees(mask: View, rows: int, columns: int, reading: Reading) -> str | None:
     if reading.number(mask) == 1:
         return "all"
     if isinstance(mask.expr, Constant):
-        lower = np.tril(np.ones(mask.expr.data.shape, bool))
-        return "causal" if mask.axes == (rows, columns) and _same(mask.expr, lower) else None
+        table = _table(mask.expr.data, mask.axes, rows, columns)
+        is_lower = table is not None and np.array_equal(table, np.tril(np.ones(table.shape, bool)))
+        return "causal" if is_lower else None
     both = reading.args(mask, "and_")
     if both is not None:
         found = {sees(one, rows, columns, reading) for one in both}
@@ -72,8 +73,20 @@ def _compared(mask: View, rows: int, columns: int, reading: Reading) -> str | No
     return "causal" if (row[0], column[0]) == (rows, columns) else None
 
 
-def _same(constant: Constant, array: np.ndarray) -> bool:
-    return constant.data.ndim == 2 and bool(np.array_equal(constant.data, array))
+def _table(
+    data: np.ndarray, axes: tuple[int | None, ...], rows: int, columns: int
+) -> np.ndarray | None:
+    """The numbers by rows and columns, if they are the same along all other axes."""
+    if rows not in axes or columns not in axes:
+        return None
+    kept = axes.index(rows), axes.index(columns)
+    if 0 in data.shape:
+        return None
+    one = data[tuple(slice(None) if axis in kept else slice(1) for axis in range(data.ndim))]
+    if not (data == one).all():
+        return None
+    table = one.squeeze(tuple(axis for axis in range(data.ndim) if axis not in kept))
+    return table if kept[0] < kept[1] else table.T
 
 
 def _counted(view: View, reading: Reading) -> tuple[int, float] | None:

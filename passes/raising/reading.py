@@ -22,6 +22,8 @@ from relaxjax.ir.uses import Uses
 # has two to the power of the times.
 _MOST_FACTORS = 8
 
+HALF_PRECISION = ("bfloat16", "float16")
+
 
 @dataclass(frozen=True)
 class View:
@@ -130,6 +132,26 @@ class Reading:
         data, axes = call.args[0], tuple(sorted(call.attrs["axes"]))
         left = tuple(axis for axis in range(ndim_of(data)) if axis not in axes)
         return Reduced(data, axes) if left == view.axes else None
+
+    def total(self, view: View) -> Reduced | None:
+        """What `view` is the sum of. In half precision JAX makes that in float32, and narrow."""
+        narrowed = self.args(view, "convert_element_type")
+        if narrowed is None:
+            return self.reduced(view, "sum")
+        found = self.reduced(narrowed[0], "sum")
+        data = None if found is None else self.rounded(found.data)
+        if found is None or data is None or dtype_of(data) != dtype_of(view.expr):
+            return None
+        return Reduced(data, found.axes)
+
+    def rounded(self, expr: Expr) -> Expr | None:
+        """What is made wide or narrow, between half precision and float32, to give `expr`."""
+        call = self.call(expr, "convert_element_type")
+        if call is None:
+            return None
+        dtypes = {dtype_of(call), dtype_of(call.args[0])}
+        is_half = any(dtypes == {half, "float32"} for half in HALF_PRECISION)
+        return call.args[0] if is_half else None
 
     def mean(self, view: View) -> Reduced | None:
         """What `view` is the mean of."""

@@ -19,7 +19,7 @@ def softmax(call: Call, reading: Reading) -> Expr | None:
     powers, total = reading.elementwise(call, View.whole(call).axes)
     power = reading.call(powers.expr, "exp")
     shifted = None if power is None else shifted_by_largest(power.args[0], reading)
-    summed = reading.reduced(total, "sum")
+    summed = reading.total(total)
     if shifted is None or summed != Reduced(powers.expr, shifted.axes):
         return None
     return get_op("relax.nn.softmax")(shifted.data, shifted.axes[0])

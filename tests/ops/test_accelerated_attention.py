@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from parsing import parse_main
 
+import relaxjax
 from relaxjax.ir.op import get_op
 from relaxjax.lowering import exported_function
 from relaxjax.ops.nn import accelerated_attention
@@ -125,6 +126,19 @@ def test_what_is_written_out_calls_no_cudnn(monkeypatch: pytest.MonkeyPatch) -> 
     body = "y = R.nn.attention(q, q, q)\nreturn y"
     mod = parse_main(body, 'q: R.Tensor((1, 16, 2, 8), "bfloat16")')
     assert exported_function(mod, "main", ["cuda"]).serialize()
+
+
+def test_a_gradient_of_a_gradient_calls_no_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inner one becomes a program of the IR, which has no form for such calls."""
+    monkeypatch.setenv(VARIABLE, "on")
+    monkeypatch.setattr(accelerated_attention, "default_device", gpu)
+
+    def loss(q: Any) -> Any:
+        return jax.nn.dot_product_attention(q, q, q).astype("float32").sum()
+
+    with lowering_for("cuda"), jax.numpy_dtype_promotion("standard"):
+        mod = relaxjax.from_jax(relaxjax.grad(loss), jnp.ones((1, 4, 2, 8), "bfloat16"))
+    assert "dot_product_attention" not in mod.script()
 
 
 def rules(**attrs: Any) -> list[Callable[..., Any]]:

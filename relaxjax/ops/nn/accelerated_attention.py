@@ -100,7 +100,7 @@ def gpu_here() -> Gpu | None:
 
 @contextmanager
 def written_out() -> Iterator[None]:
-    """Inside, programs are made for any GPU: one that is written out cannot call cuDNN's form."""
+    """Inside, cuDNN's form is left out: neither an artifact nor the IR can hold its calls."""
     token = _WRITTEN_OUT.set(True)
     try:
         yield
