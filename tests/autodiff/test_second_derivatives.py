@@ -42,7 +42,7 @@ def test_a_gradient_that_goes_by_the_platform_has_derivatives() -> None:
     """It holds a program for each platform, one for those that are not known among them."""
 
     def squared(gradient: Any, x: Any) -> Any:
-        return jnp.sum(gradient(lambda y: jnp.sum(jax.lax.cummax(y) ** 3))(x) ** 2)
+        return jnp.sum(gradient(lambda y: jnp.max(y) ** 3)(x) ** 2)
 
     found = jax.jit(relaxjax.grad(lambda x: squared(relaxjax.grad, x)))(X[0])
     expected = jax.jit(jax.grad(lambda x: squared(jax.grad, x)))(X[0])
