@@ -45,7 +45,7 @@ def gradient_of_chosen(ahead: str, behind: str) -> GradientRule:
         assert isinstance(g.ty, TensorType)
         zero, half = const(0, g.ty.dtype), get_op("lax.mul")(g, const(0.5, g.ty.dtype))
         if np.issubdtype(g.ty.dtype, np.complexfloating):
-            x, y = _ranks(x, y, const(0, np.finfo(g.ty.dtype).dtype.name))
+            x, y = _ranks(x, y, const(0, np.finfo(np.dtype(g.ty.dtype)).dtype.name))
         elif not isinstance(x, Constant) and not isinstance(y, Constant):
             x, y = get_op("relax.grad.once")(get_op("lax.sub")(x, y)), zero
         of_x, of_y = get_op(ahead)(x, y), get_op(behind)(x, y)
