@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import jax
@@ -33,9 +33,7 @@ class Arguments:
         """The places of the leaves that the program takes."""
         wanted = set(self.wanted)
         return [
-            index
-            for index, leaf in enumerate(self.leaves)
-            if index in wanted or isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+            index for index, leaf in enumerate(self.leaves) if index in wanted or _is_array(leaf)
         ]
 
     def check_numbers(self) -> None:
@@ -127,6 +125,22 @@ def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
     if len(set(chosen)) != len(chosen) or not chosen:
         raise ValueError(f"`argnums` must name one argument or several different ones: {argnums}")
     return chosen
+
+
+def _is_array(leaf: Any) -> bool:
+    """Whether a leaf is an array that JAX takes, not one of words, of objects or of dates."""
+    if isinstance(leaf, np.ndarray):
+        return _is_of_jax(leaf.dtype)
+    return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
+
+
+@cache
+def _is_of_jax(dtype: np.dtype) -> bool:
+    try:
+        jax.typeof(np.empty((), dtype))
+    except TypeError:
+        return False
+    return True
 
 
 def without_numbers(what: str) -> str:

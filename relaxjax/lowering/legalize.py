@@ -50,7 +50,8 @@ def legalize(
     made_before = mod.attrs.get(PLATFORM)
     if target is not None:
         check_platform(mod, platform_of(target))
-    rule = _Legalization(target or made_before, customize_map or {}, skip_ops)
+    platform = made_before if target is None else platform_of(target)  # which may be any of JAX's
+    rule = _Legalization(platform, customize_map or {}, skip_ops)
     with asked_for_platform() as platforms:
         legal = {name: rule.function(f) for name, f in mod.relax_functions().items()}
     return made_for(mod.with_functions(legal), platforms)
@@ -64,13 +65,12 @@ class _Legalization:
 
     def __init__(
         self,
-        target: Target | None,
+        named: str | None,
         customize_map: Mapping[str, Lowering],
         skip_ops: Sequence[str],
     ) -> None:
         for name in (*customize_map, *skip_ops):
             get_op(name)
-        named = None if target is None else platform_of(target)
         self.platform = None if named == "gpu" else named  # of whose make, nobody said
         self.lowered_for = named or chosen_platform()
         self.customize_map = customize_map

@@ -68,3 +68,23 @@ def test_a_holomorphic_function_has_the_derivative_of_its_real_part() -> None:
     z = jnp.complex64(0.3 + 0.4j)
     ours = relaxjax.grad(lambda z: jnp.real(jnp.sin(z)))(z)
     chex.assert_trees_all_close(ours, jax.grad(jnp.sin, holomorphic=True)(z), rtol=1e-6)
+
+
+@pytest.mark.parametrize("of", ["words", "objects", "dates", "swapped bytes"])
+def test_arrays_that_jax_does_not_take_stay_as_they_are(of: str) -> None:
+    given: dict[str, Any] = {
+        "words": np.array(["sum", "mean"]),
+        "objects": np.array([None, len], object),
+        "dates": np.array(["2020-01-01"], "datetime64[D]"),
+        "swapped bytes": np.ones(3, np.dtype("float32").newbyteorder()),
+    }
+
+    def loss(x: Any, beside: Any) -> Any:
+        assert beside is given[of]
+        return jnp.sum(x**2), beside
+
+    (value, beside), gradient = relaxjax.value_and_grad(loss, has_aux=True)(
+        np.ones(2, "float32"), given[of]
+    )
+    assert beside is given[of]
+    assert (float(value), gradient.tolist()) == (2, [2, 2])

@@ -296,6 +296,19 @@ def test_a_platform_decides() -> None:
         OPS.pop(operator.name)
 
 
+def test_a_module_may_be_made_for_a_platform_that_is_no_target() -> None:
+    """JAX lowers for platforms of plugins too: what is made for another one is legalised again."""
+
+    def by_platform(x: Any) -> Any:
+        return lax.platform_dependent(x, cpu=jnp.sin, default=jnp.tan)
+
+    operator, module = _operator("relax.test_by_platform", by_platform)
+    try:
+        assert _operators(legalize(module.with_attr("platform", "metal"))) == {"lax.tan"}
+    finally:
+        OPS.pop(operator.name)
+
+
 def test_operators_are_traced_once() -> None:
     """The same operator on the same types, in one function or in another."""
     module = parse_functions("""

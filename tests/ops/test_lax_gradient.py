@@ -11,6 +11,7 @@ import pytest
 from jax import export, lax
 from jax_reading import abstract, read_function, read_module
 
+import relaxjax
 from relaxjax import IRModule, SeqExpr, TensorType, TupleType, to_jax
 from relaxjax.ir import Call, Expr, SymbolicVar, Tuple, Var, const
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -80,6 +81,18 @@ def test_the_adjoint_of_a_program_of_jax(name: str) -> None:
     found = jax.jit(to_jax(adjoint, "main_adjoint"))(*args)
     expected = jax.jit(jax.value_and_grad(loss, argnums=tuple(smooth)))(*args)
     chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("choose", [jnp.maximum, jnp.minimum])
+def test_complex_numbers_are_chosen_by_their_real_parts_first(choose: Any) -> None:
+    def loss(x: Any, y: Any) -> Any:
+        return jnp.sum(jnp.abs(choose(x, y) * choose(y, 1.5) + x) ** 2)
+
+    x = np.array([1 + 1j, 1 - 2j, 2, 1 + 1j, -2j], "complex64")
+    y = np.array([1 + 2j, 1 - 3j, 3j, 1 + 1j, 3], "complex64")
+    found = jax.jit(relaxjax.value_and_grad(loss, (0, 1)))(x, y)
+    expected = jax.jit(jax.value_and_grad(loss, (0, 1)))(x, y)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5)
 
 
 def adjoints(function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 from jax.experimental import compute_on, hijax, xla_metadata
 
 import relaxjax
@@ -84,6 +85,14 @@ def test_what_is_computed_on_the_host_is_refused() -> None:
     message = "`compute_on` has no form in the IR: .*Leave out `jax.experimental.compute_on`"
     with pytest.raises(UnsupportedPrimitiveError, match=message):
         relaxjax.from_jax(run, np.ones(2, "float32"))
+
+
+def test_a_program_that_was_exported_is_refused() -> None:
+    x = np.ones(2, "float32")
+    exported = export.export(jax.jit(jnp.sin))(x)
+    message = "`call_exported` has no form in the IR: .*Call the function that was exported, or"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        relaxjax.grad(lambda x: jnp.sum(exported.call(x)))(x)
 
 
 @dataclass(frozen=True)

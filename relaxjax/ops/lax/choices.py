@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.extend import core
@@ -43,13 +44,26 @@ def gradient_of_chosen(ahead: str, behind: str) -> GradientRule:
     def gradient(g: Expr, out: Var, x: Expr, y: Expr) -> tuple[Expr, Expr]:
         assert isinstance(g.ty, TensorType)
         zero, half = const(0, g.ty.dtype), get_op("lax.mul")(g, const(0.5, g.ty.dtype))
-        if not isinstance(x, Constant) and not isinstance(y, Constant):
+        if np.issubdtype(g.ty.dtype, np.complexfloating):
+            x, y = _ranks(x, y, const(0, np.finfo(np.dtype(g.ty.dtype)).dtype.name))
+        elif not isinstance(x, Constant) and not isinstance(y, Constant):
             x, y = get_op("relax.grad.once")(get_op("lax.sub")(x, y)), zero
         of_x, of_y = get_op(ahead)(x, y), get_op(behind)(x, y)
         where = get_op("relax.where")
         return where(of_x, g, where(of_y, zero, half)), where(of_y, g, where(of_x, zero, half))
 
     return gradient
+
+
+def _ranks(x: Expr, y: Expr, zero: Expr) -> tuple[Expr, Expr]:
+    """Two real numbers that are in the order of two complex ones, the second of them `zero`.
+
+    JAX orders them by their real parts, and where these are equal by their imaginary parts.
+    """
+    difference = get_op("lax.sub")(x, y)
+    real, imag = get_op("lax.real")(difference), get_op("lax.imag")(difference)
+    is_equal = get_op("lax.eq")(real, zero)
+    return get_op("relax.grad.once")(get_op("relax.where")(is_equal, imag, real)), zero
 
 
 def choosing_safely(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,6 +19,8 @@ _INSTEAD = {
     "compute_on": ". Leave out `jax.experimental.compute_on`, or call it before, and hand in what "
     "it gives as an argument",
     "call_hi_primitive": ". Hand its arrays from function to function, not a value made of them",
+    "call_exported": ". Call the function that was exported, or hand in what the program gives as "
+    "an argument",
     "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
     **dict.fromkeys(
         REPORTS,
