@@ -180,9 +180,13 @@ def binary_cross_entropy(
 
 
 def _bend_of_certain(x: Expr, y: Expr, room: Expr) -> Expr:
-    """The second derivative of the cross entropy, as torch keeps it from being infinite."""
+    """The second derivative of the cross entropy, not infinite by what torch has about there too.
+
+    Torch adds the room. A sum of 1 and less than its rounding depends on how it is associated.
+    """
     one = scalar(1, x)
-    return (x * x - x * y - x * y + y) / call("square", (x + room) * (one - x + room))
+    variance = call("maximum", x, room) * call("maximum", one - x, room)
+    return (x * x - x * y - x * y + y) / call("square", variance)
 
 
 @aten("kl_div.default")
