@@ -8,6 +8,9 @@ import pytest
 from aten_results import program, slopes, value
 
 from relaxjax import to_jax
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss
 from relaxjax.passes import Gradient
 
 INF, NAN = float("inf"), float("nan")
@@ -68,4 +71,10 @@ def test_where_no_label_counts_the_mean_is_nan_and_its_gradient_0(smoothing: flo
     options = {"ignore_index": 0, "label_smoothing": smoothing}
     assert np.isnan(value("cross_entropy_loss.default", SCORES, IGNORED, **options))
     gradient = slopes("cross_entropy_loss.default", SCORES, IGNORED, **options)[0]
+    np.testing.assert_array_equal(gradient, np.zeros((3, 4)))
+    ours = CrossEntropyLoss(ignore_index=0, label_smoothing=smoothing)
+    function = ours(TensorType((3, 4), "float32"), TensorType((3,), "int64"))
+    adjoint = Gradient("loss", require_grads=[function.params[0]])(IRModule({"loss": function}))
+    loss, (gradient,) = to_jax(adjoint, "loss_adjoint")(SCORES, IGNORED)
+    assert np.isnan(loss)
     np.testing.assert_array_equal(gradient, np.zeros((3, 4)))
