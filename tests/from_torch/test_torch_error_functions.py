@@ -53,8 +53,9 @@ def test_far_tails_have_logarithms() -> None:
 
 
 def test_slices_are_scaled_down_to_a_norm() -> None:
-    given, options = [[3.0, 4], [0.3, 0.4], [0, 0]], {"p": 2, "dim": 0, "maxnorm": 1.0}
-    wanted = [[0.6, 0.8], [0.3, 0.4], [0, 0]]
+    given = [[3.0, 4], [0.3, 0.4], [0.0, 0]]
+    options = {"p": 2, "dim": 0, "maxnorm": 1.0}
+    wanted = [[0.6, 0.8], [0.3, 0.4], [0.0, 0]]
     np.testing.assert_allclose(value("renorm.default", given, **options), wanted, rtol=1e-6)
     slope = slopes("renorm.default", given, **options)[0]
-    np.testing.assert_allclose(slope, [[0.032, -0.024], [1, 1], [1, 1]], atol=1e-6)
+    np.testing.assert_allclose(slope, [[0.032, -0.024], [1.0, 1], [1.0, 1]], atol=1e-6)

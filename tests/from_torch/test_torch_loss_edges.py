@@ -24,7 +24,7 @@ def test_a_certain_probability_bends_the_cross_entropy() -> None:
     x, y = np.array([0.0, 1, 0.5, 0]), np.array([0.0, 1, 0.3, 0.5])
     first = program("binary_cross_entropy.default", (x, y), {"reduction": 0})
     first = Gradient("main", ["x0"], cotangent=True, mode="higher_order")(first)
-    again = {"target_index": 1, "cotangent": True, "mode": "higher_order"}
+    again: Any = {"target_index": 1, "cotangent": True, "mode": "higher_order"}
     second = Gradient("main_adjoint", ["x0", "x1"], **again)(first)
     ones = np.ones(4)
     with jax.enable_x64(True):

@@ -180,10 +180,10 @@ def lu_unpack(
 ) -> tuple[Expr, Expr, Expr]:
     """The permutation and both triangles; what is not asked for is empty."""
     empty = call("zeros", ShapeExpr((0,)), dtype_of(LU_data))
-    both = _triangles(LU_data) if unpack_data else (empty, empty)
+    lower, upper = _triangles(LU_data) if unpack_data else (empty, empty)
     if not unpack_pivots:
-        return empty, *both
-    return _permutation(_order(LU_pivots, _sizes(LU_data)[0]), LU_data), *both
+        return empty, lower, upper
+    return _permutation(_order(LU_pivots, _sizes(LU_data)[0]), LU_data), lower, upper
 
 
 @aten("linalg_lu_solve.default")
