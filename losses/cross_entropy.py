@@ -1,6 +1,7 @@
 """Cross entropy between the scores of a model and the true classes."""
 
 from dataclasses import dataclass, field
+from math import nan
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -8,7 +9,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.types import TensorType, is_float
-from relaxjax.ops.binary import not_equal
+from relaxjax.ops.binary import equal, not_equal
 from relaxjax.ops.creation import ones_like
 from relaxjax.ops.emit import dims_of, number, scalar
 from relaxjax.ops.nn.activation import log_softmax
@@ -70,7 +71,9 @@ class CrossEntropyLoss(Loss):
         if self.reduction != "mean":
             return self.reduce(losses)
         counts = nll_loss(-ones_like(log_p), ids, weights, "none", self.ignore_index)
-        return weighted_mean(losses, counts)
+        none = equal(sum(counts), scalar(0, counts))
+        found = weighted_mean(losses, where(none, ones_like(counts), counts))
+        return where(none, scalar(nan, found), found)  # whose gradient is 0
 
     def _are_ids(self, predictions: Var, targets: Var) -> bool:
         """Whether the targets are class ids; else they must have the shape of the predictions."""

@@ -112,3 +112,24 @@ def test_a_loss_that_must_run_again_may_not() -> None:
     message = "the loss runs again for its second derivatives, and computes something else than"
     with pytest.raises(ValueError, match=message):
         relaxjax.grad(loss)(X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: jnp.max(x**3),
+        lambda x: jnp.sum(jax.lax.cummax(x**3, axis=1)),
+        lambda x: jnp.sum(jnp.zeros(3).at[np.array([0, 1, 0])].max(x[0] ** 3)),
+    ],
+    ids=["max", "cummax", "scatter_max"],
+)
+def test_what_has_a_form_on_each_platform_has_second_derivatives(function: Any) -> None:
+    """Whoever reads the first one meets a branch for platforms that have no name, too."""
+
+    def moved(gradient: Any, x: Any) -> Any:
+        return jnp.sum(gradient(lambda x: jnp.sum(jax.vmap(function)(x[:, None])))(x) * x[::-1])
+
+    x = X[:, :3]
+    found = jax.jit(relaxjax.grad(lambda x: moved(relaxjax.grad, x)))(x)
+    expected = jax.jit(jax.grad(lambda x: moved(jax.grad, x)))(x)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)

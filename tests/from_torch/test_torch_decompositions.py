@@ -146,6 +146,15 @@ def test_triangles_and_swapped_rows_are_the_matrix(x: Any) -> None:
     np.testing.assert_array_equal(upper, np.triu(upper))
 
 
+@pytest.mark.parametrize("asked", [(True, False), (False, True), (False, False)])
+def test_what_is_not_asked_of_unpacking_is_empty(asked: tuple[bool, bool]) -> None:
+    data, pivots = asked
+    shapes = [(3, 3) if one else (0,) for one in (pivots, data, data)]
+    for place, shape in enumerate(shapes):
+        found = value(lambda x, place=place: lu_unpack(*lu_factor(x), *asked)[place], X)
+        assert (found.shape, found.dtype) == (shape, X.dtype)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "is_lower"),
     [

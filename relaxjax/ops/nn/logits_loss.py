@@ -24,7 +24,7 @@ from relaxjax.ops.shapes import require_adjoint
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
 
-from .loss import class_axis, loss_type, sample_weights, weights_gradient
+from .loss import class_axis, counted_total, loss_type, sample_weights, weights_gradient
 
 # So many scores are worth a kernel of their own for those that are picked.
 _MANY = 2**18
@@ -126,7 +126,7 @@ def adjoint_of_scores(
     weight = sample_weights(targets, weights, ignore_index, wide.dtype)
     scale = weight * output_grad.astype(wide.dtype)
     if reduction == "mean":
-        scale = scale / jnp.sum(weight)
+        scale = scale / counted_total(weight)
     classes = lax.broadcasted_iota(targets.dtype, logits.shape, axis)
     hit = (classes == jnp.expand_dims(targets, axis)).astype(wide.dtype)
     powers = jnp.exp(wide - jnp.max(wide, axis, keepdims=True))

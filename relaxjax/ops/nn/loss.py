@@ -85,6 +85,12 @@ def sample_weights(targets: Any, weights: Any, ignore_index: int, dtype: Any) ->
     return jnp.where(counted, taken, jnp.zeros((), dtype))
 
 
+def counted_total(weight: Any) -> Any:
+    """What a mean's adjoint is divided by: where no sample counts, each has the gradient 0."""
+    total = jnp.sum(weight)
+    return jnp.where(total == 0, jnp.ones_like(total), total)
+
+
 def _nll_loss(
     predictions: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
 ) -> Any:
@@ -131,6 +137,7 @@ def weights_gradient(
         counted = call("not_equal", targets, scalar(ignore_index, targets))
         weight = call("take", weights, targets, axis=0, mode="clip")
         total = call("sum", where(counted, weight, scalar(0, weight)))
+        total = where(call("equal", total, scalar(0, total)), scalar(1, total), total)
         plain = where(counted, plain - z, scalar(0, plain)) / total
     if reduction != "none":
         g = call("broadcast_to", g, dims_of(targets))
@@ -234,7 +241,7 @@ def _nll_loss_backward(
     weight = sample_weights(targets, weights, ignore_index, g.dtype)
     scale = -weight * g
     if reduction == "mean":
-        scale = scale / jnp.sum(weight)
+        scale = scale / counted_total(weight)
     scale = scale.astype(predictions.dtype)
     classes = lax.broadcasted_iota(targets.dtype, predictions.shape, axis)
     hit = classes == jnp.expand_dims(targets, axis)

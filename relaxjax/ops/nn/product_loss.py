@@ -26,7 +26,7 @@ from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
 
 from .logits_loss import adjoint_of_scores, loss_of_scores
-from .loss import loss_type, sample_weights
+from .loss import counted_total, loss_type, sample_weights
 
 # So many scores are computed at a time: elsewhere than on a CPU a step of the loop takes some time
 # however few they are.
@@ -243,7 +243,7 @@ def _adjoint_of_losses(
     each = jnp.broadcast_to(output_grad.astype(dtype), targets.shape)
     if reduction != "mean":
         return each
-    return each / jnp.sum(sample_weights(targets, None, ignore_index, dtype))
+    return each / counted_total(sample_weights(targets, None, ignore_index, dtype))
 
 
 @op(

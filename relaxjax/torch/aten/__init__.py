@@ -1,11 +1,13 @@
 """What the operators of PyTorch compute, by those of Relax."""
 
+from . import antialiased as antialiased
 from . import attending as attending
 from . import binary as binary
 from . import copies as copies
 from . import creation as creation
 from . import decompositions as decompositions
 from . import diagonals as diagonals
+from . import error_functions as error_functions
 from . import exponential as exponential
 from . import images as images
 from . import indexing as indexing

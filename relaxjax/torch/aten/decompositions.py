@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Constant, Expr
+from relaxjax.ir.expr import Constant, Expr, ShapeExpr
 from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
 
@@ -178,8 +178,12 @@ def lu_unpack(
     unpack_data: bool = True,
     unpack_pivots: bool = True,
 ) -> tuple[Expr, Expr, Expr]:
-    order = _order(LU_pivots, _sizes(LU_data)[0])
-    return _permutation(order, LU_data), *_triangles(LU_data)
+    """The permutation and both triangles; what is not asked for is empty."""
+    empty = call("zeros", ShapeExpr((0,)), dtype_of(LU_data))
+    lower, upper = _triangles(LU_data) if unpack_data else (empty, empty)
+    if not unpack_pivots:
+        return empty, lower, upper
+    return _permutation(_order(LU_pivots, _sizes(LU_data)[0]), LU_data), lower, upper
 
 
 @aten("linalg_lu_solve.default")

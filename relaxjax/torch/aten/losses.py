@@ -11,6 +11,7 @@ from .magnitudes import magnitude
 from .pairs import fixed
 from .promotion import cast, promoted
 from .reductions import vector_norm
+from .shapes import shaped
 from .table import aten
 
 # The numbers by which ATen calls reductions.
@@ -69,7 +70,9 @@ def cross_entropy_loss(
     if REDUCTIONS[reduction] != "mean":
         return _reduce(losses, reduction)
     counts = nll_loss(-call("ones_like", log_p), target, weight, 2, ignore_index)
-    return call("sum", losses) / counts
+    none = call("equal", counts, scalar(0, counts))
+    mean = call("sum", losses) / where(none, scalar(1, counts), counts)
+    return where(none, scalar(math.nan, mean), mean)  # whose gradient is 0
 
 
 def _along_classes(weight: Expr, log_p: Expr) -> Expr:
@@ -102,9 +105,9 @@ def l1_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr:
     return _reduce(magnitude(x - y), reduction)
 
 
-def _kept(is_kept: Expr, x: Expr) -> Expr:
+def _kept(is_left: Expr, x: Expr) -> Expr:
     """What is used of a tensor, so that the rest has no square, which may be infinite."""
-    return where(is_kept, x, scalar(0, x))
+    return where(is_left, scalar(0, x), x)
 
 
 def _lacking(x: Expr) -> Expr:
@@ -118,17 +121,19 @@ def smooth_l1_loss(self: Expr, target: Expr, reduction: int = 1, beta: float = 1
         return l1_loss(self, target, reduction)
     x, y = promoted(self, target)
     size, edge = call("abs", x - y), scalar(beta, x)
-    near = call("square", _kept(size < edge, x - y)) * scalar(0.5, x) / edge
-    return _reduce(where(size < edge, near, size - scalar(0.5, x) * edge), reduction)
+    is_far = size >= edge  # what is NaN is near, so that its slope is NaN
+    near = call("square", _kept(is_far, x - y)) * scalar(0.5, x) / edge
+    return _reduce(where(is_far, size - scalar(0.5, x) * edge, near), reduction)
 
 
 @aten("huber_loss.default")
 def huber_loss(self: Expr, target: Expr, reduction: int = 1, delta: float = 1.0) -> Expr:
     x, y = promoted(self, target)
     size, edge = call("abs", x - y), scalar(delta, x)
-    near = call("square", _kept(size <= edge, x - y)) * scalar(0.5, x)
+    is_far = size > edge  # what is NaN is near, so that its slope is NaN
+    near = call("square", _kept(is_far, x - y)) * scalar(0.5, x)
     far = edge * (size - scalar(0.5 * delta, x))
-    return _reduce(where(size <= edge, near, far), reduction)
+    return _reduce(where(is_far, far, near), reduction)
 
 
 @aten("binary_cross_entropy_with_logits.default")
@@ -151,7 +156,11 @@ def binary_cross_entropy_with_logits(
 def binary_cross_entropy(
     self: Expr, target: Expr, weight: Expr | None = None, reduction: int = 1
 ) -> Expr:
-    """No logarithm is below -100, as in torch; nor is what its slope is divided by below 1e-12."""
+    """No logarithm is below -100, as in torch; nor is what its slope is divided by below 1e-12.
+
+    Where it is that, the loss is a number with a polynomial beside it that is 0: its derivatives
+    are the slope, and the slope of the slope that torch has.
+    """
     x, y = promoted(self, target)
     one, least = scalar(1, x), scalar(-100, x)
     still, room = fixed(x), scalar(1e-12, x)
@@ -162,9 +171,22 @@ def binary_cross_entropy(
         where(is_certain, bound, call("log", p))
         for bound, p in zip(bounds, (inner, one - inner), strict=True)
     )
-    moved = where(is_certain, (x - still) * fixed((x - y) / room), scalar(0, x))
+    step = where(is_certain, x - still, scalar(0, x))
+    slope = (still - y) / room
+    bent = _bend_of_certain(still, fixed(y), room)
+    moved = step * slope + scalar(0.5, x) * call("square", step) * bent
     losses = (y - one) * off - y * on + moved
     return _reduce(losses if weight is None else losses * weight, reduction)
+
+
+def _bend_of_certain(x: Expr, y: Expr, room: Expr) -> Expr:
+    """The second derivative of the cross entropy, not infinite by what torch has about there too.
+
+    Torch adds the room. A sum of 1 and less than its rounding depends on how it is associated.
+    """
+    one = scalar(1, x)
+    variance = call("maximum", x, room) * call("maximum", one - x, room)
+    return (x * x - x * y - x * y + y) / call("square", variance)
 
 
 @aten("kl_div.default")
@@ -222,6 +244,7 @@ def multi_margin_loss(
     """What the score of the right class lacks of a margin above each other one."""
     if p not in (1, 2):
         raise ValueError(f"`p` is 1 or 2, found {p}")
+    self, target = _in_rows(self), shaped(target, [-1])
     classes, axis = dims_of(self)[-1], ndim_of(self) - 1
     ids = call("expand_dims", cast(target, "int64"), ndim_of(target))
     is_right = call("equal", ids, _ids(classes))
@@ -238,6 +261,7 @@ def multi_margin_loss(
 @aten("multilabel_margin_loss.default")
 def multilabel_margin_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr:
     """What each listed class lacks of 1 above each class that is not; -1 ends the list."""
+    self, target = _in_rows(self), _in_rows(target)
     axis, classes = ndim_of(self) - 1, dims_of(self)[-1]
     listed = cast(target, "int64")
     ended = call("cumsum", cast(call("less", listed, scalar(0, listed)), "int64"), axis)
@@ -252,6 +276,11 @@ def multilabel_margin_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr
     lacking = call("nn.relu", scalar(1, self) - right + call("expand_dims", self, axis))
     losses = call("sum", where(pairs, lacking, scalar(0, self)), [axis, axis + 1])
     return _reduce(losses / number(classes, self), reduction)
+
+
+def _in_rows(x: Expr) -> Expr:
+    """One row as the only one: programs of torch have a loss of the shape (1,) for it."""
+    return call("expand_dims", x, 0) if ndim_of(x) == 1 else x
 
 
 def _ids(classes: Dim) -> Expr:

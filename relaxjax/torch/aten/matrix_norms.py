@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import call, dims_of, ndim_of
+from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, where
 
 from .magnitudes import magnitude
 from .promotion import cast
@@ -64,3 +64,14 @@ def norm(
     if axes is not None and len(axes) == 2:
         return matrix_norm(self, ord, axes, keepdim, dtype)
     return vector_norm(self, ord, axes, keepdim, dtype)
+
+
+@aten("renorm.default")
+def renorm(self: Expr, p: Any, dim: int, maxnorm: Any) -> Expr:
+    """Slices along an axis, those above a norm scaled down to it."""
+    axis = place_of(dim, ndim_of(self))
+    length = vector_norm(self, p, [one for one in range(ndim_of(self)) if one != axis], True)
+    most, one = scalar(maxnorm, self), scalar(1, self)
+    is_long = length > most
+    room = scalar(1e-7, self)  # which torch adds
+    return self * where(is_long, most / (where(is_long, length, one) + room), one)

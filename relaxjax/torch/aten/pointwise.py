@@ -9,7 +9,8 @@ from relaxjax.ops.emit import call, dtype_of, ndim_of, scalar, where
 
 from .binary import clamp
 from .magnitudes import magnitude
-from .promotion import cast, floating, is_floating, lowest, promoted
+from .pairs import fixed
+from .promotion import OF_FLOATS, cast, floating, is_floating, kind_of, lowest, promoted
 from .table import aten, view
 
 # Operators of one tensor that Relax has too: those that compute in floats, and those in any dtype.
@@ -18,7 +19,7 @@ _IN_FLOATS = (
     *("tanh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sqrt"),
     *("sigmoid", "erf", "erfc", "lgamma", "sinc"),
 )
-_IN_ANY = ("ceil", "floor", "round", "sign", "square", "trunc", "bitwise_not")
+_IN_ANY = ("ceil", "floor", "round", "square", "trunc", "bitwise_not")
 _OTHER_NAMES = {
     "erfinv": ("erf_inv", True),
     "special_erf": ("erf", True),
@@ -27,7 +28,6 @@ _OTHER_NAMES = {
     "neg": ("negative", False),
     "relu": ("nn.relu", False),
     "fix": ("trunc", False),
-    "sgn": ("sign", False),
 }
 
 
@@ -44,6 +44,15 @@ for _name in _IN_ANY:
     aten(f"{_name}.default")(_unary(_name, False))
 for _name, (_operator, _in_floats) in _OTHER_NAMES.items():
     aten(f"{_name}.default")(_unary(_operator, _in_floats))
+
+
+@aten("sign.default", "sgn.default")
+def sign(self: Expr) -> Expr:
+    """-1, 0 or 1; 0 for what is no number."""
+    found = call("sign", self)
+    if kind_of(dtype_of(self)) != OF_FLOATS:
+        return found
+    return where(call("isnan", self), scalar(0, self), found)
 
 
 @aten("abs.default")
@@ -127,7 +136,11 @@ def silu(self: Expr) -> Expr:
 
 @aten("gelu.default")
 def gelu(self: Expr, approximate: str = "none") -> Expr:
-    return call("nn.gelu_tanh" if approximate == "tanh" else "nn.gelu", self)
+    """Of half precision it is computed in float32, and rounded once, as in torch."""
+    x = floating(self)
+    dtype = dtype_of(x)
+    wide = cast(x, "float32") if dtype in ("bfloat16", "float16") else x
+    return cast(call("nn.gelu_tanh" if approximate == "tanh" else "nn.gelu", wide), dtype)
 
 
 @aten("mish.default")
@@ -211,7 +224,7 @@ def hardsigmoid(self: Expr) -> Expr:
 
 @aten("hardswish.default")
 def hardswish(self: Expr) -> Expr:
-    inner = where(call("abs", self) < scalar(3, self), self, scalar(0, self))
+    inner = where(call("abs", self) >= scalar(3, self), scalar(0, self), self)  # NaN stays so
     line = inner * (inner + scalar(3, self)) * scalar(1 / 6, self)
     return _piecewise(self, -3, 3, scalar(0, self), self, line)
 
@@ -224,12 +237,13 @@ def hardshrink(self: Expr, lambd: float = 0.5) -> Expr:
 @aten("softshrink.default")
 def softshrink(self: Expr, lambd: float = 0.5) -> Expr:
     edge = scalar(lambd, self)
-    return where(self > edge, self - edge, where(self < -edge, self + edge, scalar(0, self)))
+    inner = where(call("isnan", self), fixed(self), scalar(0, self))
+    return where(self > edge, self - edge, where(self < -edge, self + edge, inner))
 
 
 @aten("threshold.default")
 def threshold(self: Expr, threshold: float, value: float) -> Expr:
-    return where(self > scalar(threshold, self), self, scalar(value, self))
+    return where(self <= scalar(threshold, self), scalar(value, self), self)  # NaN stays so
 
 
 @aten("glu.default")

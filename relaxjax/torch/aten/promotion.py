@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Expr, const, np_dtype
 from relaxjax.ops.emit import call, dtype_of, ndim_of, number
 
 DEFAULT = "float32"
+OF_FLOATS = 2  # the kind of real floats
 _LARGEST = {
     "float16": 65504.0,
     "bfloat16": 3.3895313892515355e38,

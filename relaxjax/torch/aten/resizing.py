@@ -15,7 +15,7 @@ _NEAREST = "nearest_neighbor"
 _SMOOTH = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 
 
-def _sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) -> list[Dim]:
+def new_sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) -> list[Dim]:
     """The sizes of an image that is resized, which are given, or by scales."""
     if size is not None:
         return list(size)
@@ -70,7 +70,7 @@ def _given(
     By corners, the sizes alone say where it is read.
     """
     x = named["input"] if image is None else image
-    wanted = _sizes(x, size, scale_factors)
+    wanted = new_sizes(x, size, scale_factors)
     scales = scale_factors or [one for key, one in named.items() if key.startswith("scales")]
     if scales and not by_corners:
         _check_scales(x, wanted, scales)
