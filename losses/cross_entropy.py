@@ -17,6 +17,7 @@ from relaxjax.ops.nn.loss import nll_loss
 from relaxjax.ops.reshaping import expand_dims
 from relaxjax.ops.search import argmax, where
 from relaxjax.ops.statistical import mean, sum
+from relaxjax.ops.unary import abs
 
 from .base import Loss, class_axis, in_dtype_of, weighted_mean
 
@@ -71,7 +72,7 @@ class CrossEntropyLoss(Loss):
         if self.reduction != "mean":
             return self.reduce(losses)
         counts = nll_loss(-ones_like(log_p), ids, weights, "none", self.ignore_index)
-        none = equal(sum(counts), scalar(0, counts))
+        none = equal(sum(abs(counts)), scalar(0, counts))
         found = weighted_mean(losses, where(none, ones_like(counts), counts))
         return where(none, scalar(nan, found), found)  # whose gradient is 0
 

@@ -47,17 +47,16 @@ def for_each_platform(make: Maker, own: str) -> Program:
             results[:] = [results_tree, tuple(map(jax.typeof, found))]
             return found
 
-        def late(made: Callable[[], Program], *leaves: Any) -> list[Any]:
+        def there(platform: str, *leaves: Any) -> list[Any]:
             def program(*leaves: Any) -> list[Any]:
-                return jax.tree.leaves(made()(*jax.tree.unflatten(tree, leaves)))
+                return jax.tree.leaves(make(platform)(*jax.tree.unflatten(tree, leaves)))
 
             return list(_made_late.bind(*leaves, program=program, avals=results[1]))
 
-        others = {name: partial(late, partial(make, name)) for name in _PLATFORMS if name != own}
-        # Without a name there is no program to make, but an error where JAX lowers. It is the one
-        # for its own platform, because whoever differentiates all of this reads every branch.
-        elsewhere = partial(late, lambda: only_for(own, make(own)))
-        found = lax.platform_dependent(*leaves, **{own: here}, **others, default=elsewhere)
+        others = {name: partial(there, name) for name in _PLATFORMS if name != own}
+        found = lax.platform_dependent(
+            *leaves, **{own: here}, **others, default=partial(there, "another platform")
+        )
         return jax.tree.unflatten(results[0], found)
 
     return run

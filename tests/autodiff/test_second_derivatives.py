@@ -38,17 +38,6 @@ def test_second_derivatives_go_by_the_rules_too(outer: Any) -> None:
     chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
-def test_a_gradient_that_goes_by_the_platform_has_derivatives() -> None:
-    """It holds a program for each platform, one for those that are not known among them."""
-
-    def squared(gradient: Any, x: Any) -> Any:
-        return jnp.sum(gradient(lambda y: jnp.max(y) ** 3)(x) ** 2)
-
-    found = jax.jit(relaxjax.grad(lambda x: squared(relaxjax.grad, x)))(X[0])
-    expected = jax.jit(jax.grad(lambda x: squared(jax.grad, x)))(X[0])
-    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
-
-
 @pytest.mark.parametrize(
     ("kind", "again"), [("jvp", jax.jacfwd), ("jvp", jax.jacrev), ("vjp", jax.jacrev)]
 )

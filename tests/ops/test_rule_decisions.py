@@ -126,7 +126,7 @@ BY_A_NUMBER: dict[str, set[str]] = {
     "relax.nn.instance_norm": {"gt"},
     "relax.nn.layer_norm": {"gt"},
     "relax.nn.leakyrelu": {"gt"},
-    "relax.nn.nll_loss": {"eq"},
+    "relax.nn.nll_loss": {"eq", "ne"},
     "relax.nn.prelu": {"gt"},
     "relax.nn.relu": {"gt"},
     "relax.nn.selu": {"gt"},
@@ -198,8 +198,8 @@ SHIFTS: dict[str, set[str]] = {
     "relax.nn.avg_pool2d": {"max"},
     "relax.nn.avg_pool3d": {"max"},
     "relax.nn.masked_attention": {"reduce_max"},
-    "relax.nn.product_nll_loss": {"eq", "reduce_max"},
-    "relax.nn.softmax_nll_loss": {"eq", "reduce_max"},
+    "relax.nn.product_nll_loss": {"eq", "ne", "reduce_max"},
+    "relax.nn.softmax_nll_loss": {"eq", "ne", "reduce_max"},
     "relax.random.uniform": {"max"},
 }
 _BOXES = {"ge", "gt", "lt", "max"}

@@ -88,7 +88,7 @@ def sample_weights(targets: Any, weights: Any, ignore_index: int, dtype: Any) ->
 def counted_total(weight: Any) -> Any:
     """What a mean's adjoint is divided by: where no sample counts, each has the gradient 0."""
     total = jnp.sum(weight)
-    return jnp.where(total == 0, jnp.ones_like(total), total)
+    return jnp.where(jnp.any(weight != 0), total, jnp.ones_like(total))
 
 
 def _nll_loss(
@@ -136,8 +136,9 @@ def weights_gradient(
     if reduction == "mean":
         counted = call("not_equal", targets, scalar(ignore_index, targets))
         weight = call("take", weights, targets, axis=0, mode="clip")
-        total = call("sum", where(counted, weight, scalar(0, weight)))
-        total = where(call("equal", total, scalar(0, total)), scalar(1, total), total)
+        taken = where(counted, weight, scalar(0, weight))
+        total, size = call("sum", taken), call("sum", call("abs", taken))
+        total = where(call("equal", size, scalar(0, size)), scalar(1, total), total)
         plain = where(counted, plain - z, scalar(0, plain)) / total
     if reduction != "none":
         g = call("broadcast_to", g, dims_of(targets))
