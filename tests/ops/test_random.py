@@ -165,6 +165,17 @@ ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("uniform", (K, S), {"dtype": "int32"}, "`dtype` must be a float dtype"),
     ("bernoulli", (K, tensor(dtype="int32")), {}, "`p` must have a float dtype, found int32"),
     ("bernoulli", (K, tensor(4), S), {}, r"`p` of shape \(4\) does not broadcast to \(2, 3\)"),
+    *(
+        (name, (tensor(2, dtype="uint32"), *rest), {}, r"`key` must be a random key, as R.random")
+        for name, rest in (
+            ("split", (2,)),
+            ("fold_in", (1,)),
+            ("uniform", (S,)),
+            ("bernoulli", (0.5, S)),
+            ("randint", (S, 0, 2)),
+            ("categorical", (tensor(3, 4),)),
+        )
+    ),
     ("randint", (K, S, 0.5, 2), {}, "`minval` must be an integer"),
     ("randint", (K, S, 0, 2, "float32"), {}, "`dtype` must be an integer dtype"),
     ("categorical", (K, tensor(3, dtype="int32")), {}, "`logits` must have a float dtype"),

@@ -1,6 +1,7 @@
 """Loops of which the backward program keeps about 2 sqrt(n) steps, and runs the others again."""
 
 import functools
+import re
 from typing import Any
 
 import chex
@@ -75,11 +76,9 @@ def test_forward_and_second_order() -> None:
     chex.assert_trees_all_close(pushed(module), pushed(plain), rtol=1e-3, atol=1e-5)
 
 
-@functools.cache
-def temporary_bytes(steps: int, checkpoint: bool) -> int:
-    """What the compiled adjoint of a loop needs beside its arguments and results."""
+def loop(steps: int, checkpoint: bool) -> IRModule:
     v = 'R.Tensor((256,), "float32")'
-    module = parse_functions(f"""
+    return parse_functions(f"""
 @R.function
 def main(h: {v}, w: {v}):
     @R.function
@@ -90,6 +89,12 @@ def main(h: {v}, w: {v}):
     loss = R.sum(out[0])
     return loss
 """)
+
+
+@functools.cache
+def temporary_bytes(steps: int, checkpoint: bool) -> int:
+    """What the compiled adjoint of a loop needs beside its arguments and results."""
+    module = loop(steps, checkpoint)
     lowered = jax.jit(to_jax(Gradient("main")(module), "main_adjoint")).lower(
         signed_array(256), signed_array(256)
     )
@@ -103,6 +108,12 @@ def test_memory_grows_with_the_square_root_of_the_steps() -> None:
     assert temporary_bytes(1024, False) > 10 * temporary_bytes(64, False)
     assert temporary_bytes(1024, True) < 5 * temporary_bytes(64, True)
     assert temporary_bytes(1024, True) < temporary_bytes(1024, False) / 10
+
+
+@pytest.mark.parametrize(("steps", "lengths"), [(9, {3}), (10, {4, 2}), (1, {1})])
+def test_segments_are_about_as_long_as_there_are_many(steps: int, lengths: set[int]) -> None:
+    adjoint = Gradient("main")(loop(steps, True))["main_adjoint"].script()
+    assert set(map(int, re.findall(r"length=(\d+)", adjoint))) == lengths
 
 
 @pytest.mark.parametrize("bound", [1, 5, 12])
