@@ -31,6 +31,7 @@ from trial import NOT_EXECUTED, STAGES, SURVIVED, Verdict, copied, verdict
 RECORD = RESULTS / "mutation.json"
 EQUIVALENT = {
     "relaxjax/ops/gathering.py:68: 0 -> 1": "a scalar was refused before, for it has no axis",
+    "relaxjax/ops/shape_layouts.py:81: 1 -> 2": "both products, which are compared, begin so",
     "relaxjax/lowering/collectives.py:107: taken, made -> made, taken": "the larger of both counts",
 }
 
