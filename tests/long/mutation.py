@@ -32,6 +32,9 @@ RECORD = RESULTS / "mutation.json"
 EQUIVALENT = {
     "relaxjax/ops/gathering.py:68: 0 -> 1": "a scalar was refused before, for it has no axis",
     "relaxjax/ops/shape_layouts.py:81: 1 -> 2": "both products, which are compared, begin so",
+    "relaxjax/ops/placements.py:24: rule is None -> rule is not None": (
+        "a shortcut: where no argument is placed, no rule gives another place than the type has"
+    ),
     "relaxjax/lowering/collectives.py:107: taken, made -> made, taken": "the larger of both counts",
 }
 
