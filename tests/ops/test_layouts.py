@@ -160,3 +160,17 @@ def test_the_kernel_adjoint_is_not_asked() -> None:
     assert choose is not None
     adjoint = conv(data_layout="CNHW", kernel_layout="IOHW", out_layout="CNHW")
     assert choose(adjoint, ["NHWC", "HWIO"]) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["relax.grad.avg_pool2d_backward", "relax.grad.max_pool2d_backward"]
+)
+def test_an_adjoint_is_followed_by_the_layout_of_the_result(name: str) -> None:
+    """Where the order of the adjoint alone is known, and results have letters of their own."""
+    given = [Var("g", TensorType((1, 2, 2, 3), "float32")), Var("x", TensorType((1, 3, 4, 4)))]
+    layouts = {"layout": "NCHW", "out_layout": "NHWC"}
+    call = get_op(name)(*given, pool_size=(2, 2), strides=(2, 2), **layouts)
+    followed = rule_of(name).follow(call, [(0, 2, 3, 1), None])
+    assert followed is not None
+    assert list(followed.args) == [(0, 2, 3, 1), (0, 3, 1, 2)]
+    assert followed.result == (0, 3, 1, 2)
