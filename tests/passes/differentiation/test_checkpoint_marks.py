@@ -63,6 +63,22 @@ def test_marks_do_not_change_the_gradient() -> None:
     chex.assert_trees_all_close(to_jax(marked, "main_adjoint")(*arrays()), expected, rtol=1e-6)
 
 
+def test_a_loss_may_be_what_a_mark_ends() -> None:
+    """Outside of a dataflow block no variable stands for it then."""
+    module = parse_functions("""
+@R.function
+def main(x: R.Tensor((3,), "float32")):
+    x_scp = R.grad.start_checkpoint(x)
+    a = R.sum(R.sin(R.exp(x_scp)))
+    loss = R.grad.end_checkpoint(a)
+    return loss
+""")
+    x = arrays()[0]
+    found = to_jax(Gradient("main")(module), "main_adjoint")(x)
+    expected = jax.value_and_grad(lambda x: jnp.sum(jnp.sin(jnp.exp(x))))(x)
+    chex.assert_trees_all_close(found, (expected[0], (expected[1],)), rtol=1e-6)
+
+
 def test_a_segment_that_follows_another_starts_from_a_kept_value() -> None:
     module = parse("""
 x_scp = R.grad.start_checkpoint(x)
