@@ -13,7 +13,7 @@ from functools import wraps
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr
 from relaxjax.ir.laws import Law, law
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.uses import Uses
 
@@ -102,6 +102,16 @@ class Reading:
             view = View(call.args[0], tuple(axes))
         return view
 
+    def unturned(self, view: View) -> View:
+        """What `view` is made of by that, and by putting its axes into another order."""
+        while True:
+            view = self.peeled(view)
+            call = self.call(view.expr, "transpose", "relax.permute_dims")
+            places = None if call is None else order_of(call)
+            if call is None or places is None:
+                return view
+            view = View(call.args[0], tuple(view.axes[place] for place in places))
+
     def number(self, view: View) -> float | None:
         """The number that fills a tensor, None where it is not filled with one known number."""
         expr = self.peeled(view).expr
@@ -163,14 +173,15 @@ class Reading:
 
     def largest(self, view: View) -> Reduced | None:
         """What `view` is the maximum of, as a number and not as something to differentiate."""
+        view = self.unturned(view)
         while (stopped := self.args(view, "stop_gradient")) is not None:
-            view = stopped[0]
+            view = self.unturned(stopped[0])
         chosen = self.args(view, "select_n")
         if chosen is not None and len(chosen) == 3 and self._is_guarded(*chosen):
-            view = chosen[-1]
+            view = self.unturned(chosen[-1])
         floored = self.with_number(view, "max")
         if floored is not None and floored[1] == -math.inf:
-            view = floored[0]
+            view = self.unturned(floored[0])
         return self.reduced(view, "max")
 
     def _is_guarded(self, condition: View, other: View, view: View) -> bool:
@@ -279,6 +290,13 @@ def raises(*operators: str) -> Callable[[Callable[[Call, Reading], Expr | None]]
         return law(*operators)(write)
 
     return made
+
+
+def order_of(call: Call) -> tuple[int, ...] | None:
+    """Where the axes of an argument come to lie when they are put into another order."""
+    is_ours = call.op is get_op("relax.permute_dims")
+    order = call.attrs["axes" if is_ours else "permutation"]
+    return None if order is None else tuple(order.index(axis) for axis in range(len(order)))
 
 
 def _places(call: Call) -> tuple[int | None, ...] | None:

@@ -8,7 +8,7 @@ because that is what the operators of `relax` take off, with the same infinities
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
 
-from .reading import Reading, Reduced, View, of_one_float, raises
+from .reading import Reading, Reduced, View, of_one_float, order_of, raises
 
 
 @raises("lax.div")
@@ -47,7 +47,23 @@ def log_softmax(call: Call, reading: Reading) -> Expr | None:
 def shifted_by_largest(expr: Expr, reading: Reading) -> Reduced | None:
     """What `expr` is without its largest element along one axis."""
     args = reading.operands(expr, "sub")
-    largest = None if args is None else reading.largest(args[1])
-    if args is None or largest is None or largest.data is not args[0].expr:
+    if args is None:
         return None
-    return largest if len(largest.axes) == 1 else None
+    data, taken = args
+    largest = reading.largest(taken)
+    if largest is None or largest.data is not data.expr:
+        largest = _largest_in_turn(data.expr, taken, reading)
+    return largest if largest is not None and len(largest.axes) == 1 else None
+
+
+def _largest_in_turn(data: Expr, taken: View, reading: Reading) -> Reduced | None:
+    """The same where the maximum is of the data with its axes in another order, as by `vmap`."""
+    turned = reading.call(data, "transpose", "relax.permute_dims")
+    places = None if turned is None else order_of(turned)
+    if turned is None or places is None:
+        return None
+    axes = (None if axis is None else places.index(axis) for axis in taken.axes)
+    largest = reading.largest(View(taken.expr, tuple(axes)))
+    if largest is None or largest.data is not turned.args[0]:
+        return None
+    return Reduced(data, tuple(sorted(places[axis] for axis in largest.axes)))

@@ -20,6 +20,12 @@ def by_row_maximum(x: Any) -> Any:
     return powers / jnp.sum(powers, 1, keepdims=True)
 
 
+def by_turned_maximum(x: Any) -> Any:
+    """The largest numbers of the columns of `x`, which are the rows here."""
+    powers = jnp.exp(x.T - jnp.max(x, 0, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
 def crossed_norm(x: Any) -> Any:
     """The mean is of rows and the variance of columns."""
     mean, var = jnp.mean(x, 1, keepdims=True), jnp.var(x, 0, keepdims=True)
@@ -160,6 +166,7 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         (SEQUENCE,),
         ["nn.attention"],
     ),
+    "a maximum in turn": (by_turned_maximum, (drawn(4, 4),), ["nn.softmax"]),
     "seeing ahead": (seeing(LOWER.T), (SEQUENCE,), ["nn.attention"]),
     "counting in 8 bits": (seeing_in_8_bits, (drawn(2, 130, 1, 2),), ["nn.attention"]),
     "barely hidden": (seeing(LOWER, -3.0), (SEQUENCE,), ["nn.attention", "nn.masked_attention"]),

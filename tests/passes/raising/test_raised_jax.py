@@ -142,6 +142,12 @@ RAISED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         ["nn.attention"],
     ),
     "attention of jax.nn": (attended_by_jax, HEADS, ["nn.attention"]),
+    "attention of jax.nn to all": (jax.nn.dot_product_attention, HEADS, ["nn.attention"]),
+    "softmax, one by one": (
+        lambda x: jax.vmap(jax.nn.softmax, 1, 1)(x),
+        (ROWS,),
+        ["nn.softmax", "permute_dims", "permute_dims"],
+    ),
     "attention to all": (attended_to_all, HEADS, ["nn.attention"]),
     "attention, one by one": (attended_one_by_one, HEADS, ["nn.attention"]),
     "attention under a mask": (attended_under_mask, HEADS, [MASKED]),
