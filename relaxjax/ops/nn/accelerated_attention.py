@@ -31,7 +31,7 @@ from .long_attention import Limits, LongAttention
 VARIABLE = "RELAXJAX_CUDNN_ATTENTION"
 _WORDS = ("on", "off", "")
 
-# Scores of a head. For fewer, all of them at once are small, and to ask cuDNN takes seconds.
+# Scores of a head. Fewer are small all at once, and to ask cuDNN is to compile for each size.
 _WORTH_TRYING = 2**18
 
 _WRITTEN_OUT: ContextVar[bool] = ContextVar("written_out", default=False)
