@@ -102,6 +102,11 @@ def asked_for_platform() -> Iterator[set[str]]:
         _ASKED.reset(token)
 
 
+def is_read() -> bool:
+    """Whether what is lowered is read into the IR, inside of `asked_for_platform`; else it runs."""
+    return _ASKED.get() is not None
+
+
 def made_for(mod: IRModule, platforms: Collection[str]) -> IRModule:
     """The module with the platform that it goes by as an attribute, if there is one."""
     return mod.with_attr(PLATFORM, *platforms) if platforms else mod

@@ -13,7 +13,7 @@ from written_programs import canonical, written
 from relaxjax.ir import BlockBuilder, IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.lowering import LoweringError, legalize, to_jax, to_python
-from relaxjax.ops.platform import PLATFORM
+from relaxjax.ops.platform import PLATFORM, asked_for_platform
 
 pytestmark = pytest.mark.usefixtures("in_64_bits")
 
@@ -42,7 +42,8 @@ def test_the_program_is_the_same(name: str) -> None:
     functions = written(legal)
     for function, args in values.items():
         found = jax.make_jaxpr(inspect.unwrap(functions[function]))(*args)
-        expected = jax.make_jaxpr(to_jax(legal, function))(*args)
+        with asked_for_platform():  # what runs has the axes of convolutions in another order
+            expected = jax.make_jaxpr(to_jax(legal, function))(*args)
         assert canonical(found) == canonical(expected)
 
 

@@ -16,6 +16,7 @@ from written_programs import canonical, written
 
 from relaxjax.ir.op import OPS
 from relaxjax.lowering import LoweringError, to_jax, to_python
+from relaxjax.ops.platform import asked_for_platform
 
 X = np.random.default_rng(0).uniform(0.5, 2.0, size=(3, 3)).astype("float32")
 SYMMETRIC = X @ X.T + 3 * np.eye(3, dtype="float32")
@@ -273,7 +274,8 @@ def test_the_program_is_the_same(name: str) -> None:
     function, args = PROGRAMS[name]
     mod = read_module(function, *args)
     main = inspect.unwrap(written(mod)["main"])
-    expected = canonical(jax.make_jaxpr(to_jax(mod, "main"))(*args))
+    with asked_for_platform():  # what runs has the axes of convolutions in another order
+        expected = canonical(jax.make_jaxpr(to_jax(mod, "main"))(*args))
     assert canonical(jax.make_jaxpr(main)(*args)) == expected
 
 

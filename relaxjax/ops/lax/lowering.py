@@ -9,6 +9,7 @@ from jax.dtypes import canonicalize_dtype
 from jax.extend.core import Primitive
 
 from .avals import jax_dtype
+from .convolution import convolved
 from .parameters import UnsupportedParameterError, decode_attrs
 from .prototypes import find_primitive, optional_params
 
@@ -48,24 +49,8 @@ def lowering_of(primitive: str, own: Primitive | None = None) -> Callable[..., A
         return tuple(results) if found.multiple_results else results
 
     if primitive == "conv_general_dilated":
-        return lambda *args, **attrs: _convolved(bind, *args, **_decoded(attrs))
+        return lambda *args, **attrs: convolved(bind, *args, **_decoded(attrs))
     return lambda *args, **attrs: bind(*args, **_decoded(attrs))
-
-
-def _convolved(bind: Callable[..., Any], data: Any, kernel: Any, **params: Any) -> Any:
-    """A convolution; padding that takes something away does so before it.
-
-    XLA reads beyond the data else, on a CPU.
-    """
-    if not any(isinstance(pad, int) and pad < 0 for pair in params["padding"] for pad in pair):
-        return bind(data, kernel, **params)
-    axes = params["dimension_numbers"].lhs_spec[2:]
-    changes = [(0, 0, 0)] * data.ndim
-    for axis, pair, step in zip(axes, params["padding"], params["lhs_dilation"], strict=True):
-        changes[axis] = (*pair, step - 1)
-    padded = lax.pad(data, jnp.zeros((), data.dtype), changes)
-    plain = {"padding": ((0, 0),) * len(axes), "lhs_dilation": (1,) * len(axes)}
-    return bind(padded, kernel, **{**params, **plain})
 
 
 def dim_as_value(*, dim: Any, dtype: str) -> Any:

@@ -11,6 +11,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from relaxjax.ops.lax.convolution import Convolve, convolved_on_cpu
+
 from .layouts import SPATIAL, by_letter, numbered, relabelled, window_span
 from .windows import Windows
 
@@ -46,6 +48,10 @@ class Convolution:
         """The result, added up in `dtype`, by XLA's own convolution."""
         return self._by_xla(data, weight, dtype, self.groups, 1)
 
+    def on_cpu(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """The same as XLA is fast at on a CPU."""
+        return self._by_xla(data, weight, dtype, self.groups, 1, convolved_on_cpu)
+
     def by_library(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The same as XLA hands it to a device's library.
 
@@ -58,13 +64,21 @@ class Convolution:
         apart = _groups_moved(data, channel, batch, self.groups)
         return self._by_xla(apart, weight, dtype, 1, self.groups)
 
-    def _by_xla(self, data: Any, weight: Any, dtype: Any, channels: int, batches: int) -> Any:
+    def _by_xla(
+        self,
+        data: Any,
+        weight: Any,
+        dtype: Any,
+        channels: int,
+        batches: int,
+        convolve: Convolve = lax.conv_general_dilated,
+    ) -> Any:
         """By groups of the channels, or of the batch."""
-        return lax.conv_general_dilated(
+        return convolve(
             data,
             weight,
-            self.strides,
-            self.pads,
+            window_strides=self.strides,
+            padding=self.pads,
             rhs_dilation=self.dilation,
             dimension_numbers=numbered(*self.layouts),
             feature_group_count=channels,
@@ -119,6 +133,13 @@ class TransposedConvolution:
 
     def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
         """A convolution of the data, spread out by the strides, with the kernel turned round."""
+        return self._by_xla(data, weight, dtype, lax.conv_general_dilated)
+
+    def on_cpu(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """The same as XLA is fast at on a CPU."""
+        return self._by_xla(data, weight, dtype, convolved_on_cpu)
+
+    def _by_xla(self, data: Any, weight: Any, dtype: Any, convolve: Convolve) -> Any:
         pads = [
             (span - 1 - low, span - 1 - high + extra)
             for span, (low, high), extra in zip(
@@ -126,11 +147,11 @@ class TransposedConvolution:
             )
         ]
         kernel, layout = self._turned_round(weight)
-        return lax.conv_general_dilated(
+        return convolve(
             data,
             kernel,
-            (1,) * len(pads),
-            pads,
+            window_strides=(1,) * len(pads),
+            padding=pads,
             lhs_dilation=self.of.strides,
             rhs_dilation=self.of.dilation,
             dimension_numbers=numbered(self.of.data_layout, layout, self.of.out_layout),
