@@ -34,6 +34,46 @@ def _matmul(
     return Case(name, relax, plain, draws)
 
 
+def _loop(name: str, data: Sequence[int], kernels: Sequence[int], layouts: tuple[str, str]) -> Case:
+    """Layers of a convolution each, one after the other in a loop."""
+    said = f'data_layout="{layouts[0]}", kernel_layout="{layouts[1]}"'
+    script = f"""
+from relaxjax.script import ir as I, relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x0: R.Tensor({tuple(data)}, "float32"), x1: R.Tensor({tuple(kernels)}, "float32")
+    ) -> R.Tensor({tuple(data)}, "float32"):
+        with R.dataflow():
+            @R.function
+            def layer(
+                x: R.Tensor({tuple(data)}, "float32"),
+                kernel: R.Tensor({tuple(kernels[1:])}, "float32"),
+            ) -> R.Tuple(R.Tensor({tuple(data)}, "float32"), R.Tuple()):
+                with R.dataflow():
+                    y = R.tanh(R.nn.conv2d(x, kernel, padding=1, {said}))
+                    R.output(y)
+                return (y, R.tuple())
+
+            run = R.scan(layer, x0, x1)
+            out = run[0]
+            R.output(out)
+        return out
+"""
+
+    def plain(x: Any, kernels: Any) -> Any:
+        def layer(x: Any, kernel: Any) -> tuple[Any, None]:
+            numbers = (layouts[0], layouts[1], layouts[0])
+            y = lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=numbers)
+            return jnp.tanh(y), None
+
+        return lax.scan(layer, x, kernels)[0]
+
+    return Case(name, script, plain, (floats(*data), floats(*kernels, scale=0.05)))
+
+
 def _spatial(count: int) -> str:
     return {1: "W", 2: "HW", 3: "DHW"}[count]
 
@@ -179,6 +219,10 @@ FAMILIES: dict[str, list[Case]] = {
         _conv("groups 2, 64 to 64", (4, 64, 16, 16), (64, 32, 3, 3), padding=1, groups=2),
         _conv("groups 8, 64 to 64", (4, 64, 16, 16), (64, 8, 3, 3), padding=1, groups=8),
         _conv("groups 8, 64 to 64, stride 2", (4, 64, 16, 16), (64, 8, 3, 3), 2, 1, groups=8),
+    ],
+    "loops": [
+        _loop("4 layers, NHWC", (8, 28, 28, 64), (4, 3, 3, 64, 64), ("NHWC", "HWIO")),
+        _loop("4 layers, NCHW", (8, 64, 28, 28), (4, 64, 64, 3, 3), ("NCHW", "OIHW")),
     ],
     "conv3d": [
         _conv("k3, 16 to 16", (2, 16, 8, 16, 16), (16, 16, 3, 3, 3), padding=1),

@@ -136,6 +136,47 @@ def test_a_rolled_training_is_the_same_training(optimizer: Any) -> None:
     np.testing.assert_allclose(loss, wanted, rtol=1e-4)
 
 
+def convolved(images: str, kernel: str, layers: int) -> IRModule:
+    """Blocks of a convolution and a batch norm each, whose statistics are states."""
+    vector = 'R.Tensor((4,), "float32")'
+    params = [f"w{i}: {kernel}, b{i}: {vector}" for i in range(layers)]
+    states = [f"m{i}: {vector}, v{i}: {vector}" for i in range(layers)]
+    lines = ["h0 = R.sin(x)"]
+    for i in range(layers):
+        lines += [
+            f"a{i} = R.nn.conv2d(h{i}, w{i}, padding=1)",
+            f"n{i} = R.nn.batch_norm(a{i}, b{i}, b{i}, m{i}, v{i}, axis=1)",
+            f"h{i + 1} = R.add(h{i}, R.nn.relu(n{i}[0]))",
+            f"m{i}_new = n{i}[1]",
+            f"v{i}_new = n{i}[2]",
+        ]
+    new = [f"m{i}_new, v{i}_new" for i in range(layers)]
+    lines += [f"out = R.mean(h{layers}, axis=[2, 3])", f"return {', '.join(['out', *new])}"]
+    signature = ", ".join([f"x: {images}", *params, *states])
+    return parse_backbone("\n".join(lines), signature, param_num=2 * layers, state_num=2 * layers)
+
+
+def test_blocks_of_convolutions_are_rolled() -> None:
+    """With kernels that lie as a step reads them, and statistics of each block."""
+    images, kernel = 'R.Tensor((2, 4, 9, 9), "float32")', 'R.Tensor((4, 4, 3, 3), "float32")'
+    types = [TensorType((2, 4), "float32")] * 2
+    trainers = {}
+    for roll in (True, False):
+        mod = SetupTrainer(MSELoss(), Adam(0.01), types, roll_blocks=roll)(
+            convolved(images, kernel, layers=3)
+        )
+        assert has_loop(mod, "backbone_loss_adjoint") == roll
+        trainers[roll] = trainer_of(build(mod))
+    rng = np.random.default_rng(1)
+    data, wanted = (rng.normal(size=s).astype("float32") for s in ((2, 4, 9, 9), (2, 4)))
+    for trainer in trainers.values():
+        trainer.update(data, wanted)
+        trainer.update(data, wanted)
+    assert_same(trainers[True], trainers[False])
+    ours, plain = (trainer.predict(data) for trainer in trainers.values())
+    np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5)
+
+
 def calls_of(mod: IRModule, name: str) -> Sequence[Call]:
     return [expr for expr in post_order(mod[name]) if isinstance(expr, Call)]
 

@@ -19,6 +19,9 @@ from .waits import has_number
 
 # By how much smaller than the largest value a parameter is that may well be copied.
 _SMALLER = 1024
+# An update waits for few reads, and for one more for so many bytes: each makes its kernel longer. A
+# scale is read by all that comes after its layer, which takes longer to compile than a copy takes.
+_FEW, _BYTES_A_READ = 4, 16 * 1024
 
 
 def with_reads_first(
@@ -79,14 +82,23 @@ class _Order:
         if size_of(gradient) < self.least:
             return gradient
         name = f"{gradient.name}_late"
-        for read in self._reads(names):
-            if not (self.behind[gradient] & self.bit[read] or self._follows(read, gradient)):
-                call = get_op("relax.grad.delay")(gradient, read)
-                before, gradient = gradient, Var(name, gradient.ty)
-                self.behind[gradient] = self.behind[before] | self.behind[read]
-                self.bit[gradient] = self.bit[before]
-                self.bindings.append(VarBinding(gradient, call))
+        for read in self._missed(gradient, names):
+            call = get_op("relax.grad.delay")(gradient, read)
+            gradient = Var(name, gradient.ty)
+            self.bindings.append(VarBinding(gradient, call))
         return gradient
+
+    def _missed(self, gradient: Var, names: Sequence[Var]) -> Sequence[Var]:
+        """The reads that a gradient does not come after, if they are few: each is waited for."""
+        missed, behind = list[Var](), self.behind[gradient]
+        most = max(_FEW, size_of(gradient) // _BYTES_A_READ)
+        for read in self._reads(names):
+            if not (behind & self.bit[read] or self._follows(read, gradient)):
+                missed.append(read)
+                behind |= self.behind[read]
+                if len(missed) > most:
+                    return ()
+        return missed
 
     def _follows(self, read: Var, gradient: Var) -> bool:
         return bool(self.behind[read] & self.bit[gradient])

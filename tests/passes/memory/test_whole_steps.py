@@ -66,6 +66,35 @@ def test_a_gradient_waits_for_the_other_reads_of_its_parameter() -> None:
     assert with_reads_first(found, "main_adjoint", (1, 2)) is found
 
 
+READ_OFTEN = """
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32"), b: R.Tensor((8,), "float32")):
+        with R.dataflow():
+            %s
+            R.output(gv)
+        return gv
+
+    @R.function
+    def main_adjoint(x: R.Tensor((4, 8), "float32"), b: R.Tensor((8,), "float32")):
+        with R.dataflow():
+            %s
+            b_adjoint = R.sum(x, axis=0)
+            R.output(gv, b_adjoint)
+        return (gv, (b_adjoint,))
+"""
+
+
+@pytest.mark.parametrize(("reads", "waits"), [(4, 4), (5, 0)])
+def test_a_gradient_waits_for_few_reads_alone(reads: int, waits: int) -> None:
+    """As of a scale whose sums are read in each layer: a copy of it costs less."""
+    sums = [f"s{i} = R.sum(R.add(R.multiply(x, R.const({i}.0)), b), axis=0)" for i in range(reads)]
+    lines = "\n            ".join([*sums, f"gv = R.add(s0, s{reads - 1})"])
+    mod = parse_functions(READ_OFTEN % (lines, lines))
+    found = with_reads_first(mod, "main_adjoint", (1,))
+    delayed = str(found["main_adjoint"].script(show_all_types=False)).count("R.grad.delay")
+    assert delayed == waits
+
+
 def trainable(model: IRModule, loss: Any, types: Any, **options: Any) -> IRModule:
     return SetupTrainer(loss, Adam(0.1), types, legalize=True, **options)(model)
 

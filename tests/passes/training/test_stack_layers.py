@@ -1,7 +1,7 @@
 """Which layers SetupTrainer rolls by itself: as many, of as many operations, as were measured."""
 
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.training.stack_layers import with_stacked_layers
@@ -39,3 +39,25 @@ def test_layers_are_rolled_from_72_operations_and_4_layers_on(
     assert [len(rows) for rows in storage.stacks] == ([count] if is_rolled else [])
     assert with_stacked_layers(mod, ["main"], 1, count, True)[1].stacks
     assert with_stacked_layers(mod, ["main"], 1, count, False)[0] is mod
+
+
+def convolved(count: int) -> IRModule:
+    """Layers of a convolution and 17 operations."""
+    image, kernel = 'R.Tensor((2, 6, 6, 4), "float32")', 'R.Tensor((3, 3, 4, 4), "float32")'
+    layouts = 'padding=1, data_layout="NHWC", kernel_layout="HWIO"'
+    lines = []
+    for i in range(count):
+        lines.append(f"x{i}_0 = R.nn.conv2d(x{i}, w{i}, {layouts})")
+        lines += [f"x{i}_{n + 1} = R.tanh(x{i}_{n})" for n in range(16)]
+        lines.append(f"x{i + 1} = R.add(x{i}, x{i}_16)")
+    signature = ", ".join([f"x0: {image}", *(f"w{i}: {kernel}" for i in range(count))])
+    return parse_flow("\n".join([*lines, f"return x{count}"]), signature)
+
+
+@pytest.mark.parametrize(("count", "is_rolled"), [(6, True), (5, False)])
+def test_layers_of_convolutions_are_rolled_from_six_on(count: int, is_rolled: bool) -> None:
+    mod = convolved(count)
+    rolled, storage = with_stacked_layers(mod, ["main"], 1, count, "auto")
+    assert (rolled is not mod) is is_rolled
+    assert [len(rows) for rows in storage.stacks] == ([count] if is_rolled else [])
+    assert with_stacked_layers(mod, ["main"], 1, count, True)[1].stacks
