@@ -48,7 +48,7 @@ def _channels_last(convolve: partial[Any], data: Any, kernel: Any) -> Any:
     """With the axes in the one order in which XLA has fast programs on a CPU.
 
     It brings them into this order itself, but not within loops and branches: there, what is in
-    another one takes tens of times as long (`python benchmarks/operators.py --loops`).
+    another one takes tens of times as long (`python benchmarks/operators.py loops`).
     """
     numbers = convolve.keywords["dimension_numbers"]
     source, target = (_images(spec) for spec in (numbers.lhs_spec, numbers.out_spec))
