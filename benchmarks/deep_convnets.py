@@ -96,7 +96,11 @@ def ours(roll: bool, params: Any, batch: Any) -> Contestant:
     return lambda: jax.block_until_ready(trainer.update(batch)), trainer.temporary_bytes(batch)
 
 
-CONTESTANTS = {BY_HAND: by_hand, UNROLLED: partial(ours, False), ROLLED: partial(ours, True)}
+CONTESTANTS: dict[str, Callable[[Any, Any], Contestant]] = {
+    BY_HAND: by_hand,
+    UNROLLED: partial(ours, False),
+    ROLLED: partial(ours, True),
+}
 
 
 def measured(blocks: int, channels: int, size: int, rounds: int) -> list[list[str]]:

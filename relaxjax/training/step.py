@@ -117,7 +117,7 @@ class TrainStep:
     def best_count(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int:
         """How many steps one call had better make, by what a step computes.
 
-        A convolution inside of the loop over steps is many times slower on CPUs.
+        One with convolutions takes so long that several a call gain nothing.
         """
         arrays = (*inputs, *targets)
         most = _MOST_BYTES // max(1, sum(array.size * array.dtype.itemsize for array in arrays))
