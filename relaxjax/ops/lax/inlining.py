@@ -58,6 +58,8 @@ _RULES_BESIDE_BODIES = {
 }
 # Functions of JAX's own whose bodies do not tell all derivatives, and which are no operators.
 _UNTOLD = frozenset({"sinc_maclaurin"})
+# The primitive that stands for a program of ours until JAX says for which platform it is.
+MADE_LATE = "made_when_lowered"
 
 # Where functions with tangents of their own stand that programs are read with as they are.
 _KNOWN = (f" at {os.path.dirname(jax.__file__)}{os.sep}", f" at {once.__file__}:")
@@ -172,7 +174,8 @@ def has_own_rule(eqn: Any) -> bool:
     if eqn.primitive.name == _HI_PRIMITIVE:
         _check_arrays(eqn)
         return any(jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars)
-    return eqn.primitive.name in _RULES_BESIDE_BODIES or is_from_outside(eqn)
+    name = eqn.primitive.name
+    return name in _RULES_BESIDE_BODIES or (name != MADE_LATE and is_from_outside(eqn))
 
 
 def _check_arrays(eqn: Any) -> None:
