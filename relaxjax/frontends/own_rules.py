@@ -30,7 +30,7 @@ from relaxjax.ops.lax import (
     whole_function,
 )
 
-from .moving import Flags, MovingOperands
+from .moving import Flags, MovingOperands, can_vary
 from .reached import ReachedResults
 from .rule_programs import RulePrograms, name_of, rule_programs, still_results
 
@@ -80,10 +80,12 @@ class OwnRules:
         Where derivatives are taken once, rules are told of results that are not `wanted`, and those
         by `jax.custom_vjp` of results that nothing comes back to.
 
-        Where operands vary over other mapped axes than their fellows, JAX sums in the rule what is
-        summed here in the end: what has an operator needs none.
+        What has an operator needs no rule where operands vary over other mapped axes than their
+        fellows, for which JAX sums in the rule what is summed here in the end. Nor where some have
+        no derivative: a rule of JAX's own may multiply by the tangent of an integer.
         """
-        if len({var.aval.manual_axis_type for var in eqn.invars}) > 1:
+        avals = [var.aval for var in eqn.invars]
+        if len({aval.manual_axis_type for aval in avals}) > 1 or not all(map(can_vary, avals)):
             whole = whole_function(eqn, args, found, wanted)
             if whole is not None:
                 return whole

@@ -1,6 +1,6 @@
 """Reading a jaxpr: JAX's own programs as calls of the `lax` dialect, one binding an equation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from operator import and_
@@ -40,6 +40,7 @@ from .inlining import (
     open_program,
     scan_counts,
 )
+from .known_values import Known
 from .lowering import written_params
 from .naming import assigned_names, source_span
 from .parameters import UnsupportedParameterError, encode_params
@@ -76,7 +77,7 @@ class Reader:
     op_of: Callable[[core.Primitive], Op]
     symbols: JaxSymbols
     hint: Hint = lambda primitive: "lv"
-    known: Mapping[Call, Expr] | None = None
+    known: Known = field(default_factory=dict)
     platform: str | None = None
     spans: bool = True
     own_rule: OwnRule | None = None
@@ -232,7 +233,7 @@ class Reader:
 
     def emit(self, call: Call, name: str) -> Expr:
         """The value of a call: one that is known, or a new variable."""
-        known = self.known.get(call) if self.known else None
+        known = self.known.get(call, self.known.get((name, call.ty)))
         return self.builder.emit(call, self.name(call, name)) if known is None else known
 
     def name(self, call: Call, primitive: str) -> str:
@@ -270,13 +271,13 @@ class Reader:
         takes = [True] * len(jaxpr.invars) if takes is None else takes
         gives = [True] * len(jaxpr.outvars) if gives is None else gives
         choices = choices_among(args or [None] * len(takes))
-        inputs = [
+        inputs: list[Any] = [
             Var(self.builder.get_unique_name("x"), type_of(var.aval, self.symbols))
             if is_taken
             else choice
             for var, is_taken, choice in zip(jaxpr.invars, takes, choices, strict=True)
         ]
-        params = list(compress(inputs, takes))
+        params = [var for var in inputs if isinstance(var, Var)]
         inside = replace(self, keeps=None, scopes=[], reports=None, names=())
         with self.builder.scope():
             results = inside.read(program, inputs, gives)
