@@ -13,6 +13,7 @@ from jax.extend import core
 
 from relaxjax.ops import once
 
+from .cudnn_attention import CUDNN_ATTENTION, attention_written_out, is_of_cudnn
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 from .unsupported import without_form
@@ -78,6 +79,8 @@ def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
         return open_program(program), eqn.invars
     if name == "custom_linear_solve":
         return _linear_solve(eqn)
+    if name == CUDNN_ATTENTION:
+        return open_program(attention_written_out(eqn)), eqn.invars
     if name == _HI_PRIMITIVE or is_from_outside(eqn):
         return open_program(standing_for(eqn)), eqn.invars
     return None
@@ -175,7 +178,9 @@ def has_own_rule(eqn: Any) -> bool:
         _check_arrays(eqn)
         return any(jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars)
     name = eqn.primitive.name
-    return name in _RULES_BESIDE_BODIES or (name != MADE_LATE and is_from_outside(eqn))
+    if name in _RULES_BESIDE_BODIES:
+        return not is_of_cudnn(eqn)
+    return name != MADE_LATE and is_from_outside(eqn)
 
 
 def _check_arrays(eqn: Any) -> None:
