@@ -32,7 +32,7 @@ def cudnn_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_cudnn, "check_cudnn_version", lambda: 91000)
 
 
-def attended(q: jax.Array, implementation: str = "cudnn", **options: Any) -> jax.Array:
+def attended(q: jax.Array, implementation: Any = "cudnn", **options: Any) -> jax.Array:
     found = jax.nn.dot_product_attention(q, q, q, implementation=implementation, **options)
     return jnp.sum(found.astype("float32") ** 2)
 

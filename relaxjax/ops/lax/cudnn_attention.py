@@ -41,8 +41,11 @@ def attention_written_out(eqn: Any) -> core.ClosedJaxpr:
 
     def written_out(q: Any, k: Any, v: Any, bias: Any, *lengths: Any) -> list[Any]:
         q_lengths, kv_lengths, *_ = (x if x.size else None for x in lengths)
+        q, k, v = (x.transpose(axes) for x in (q, k, v))
         found = jax.nn.dot_product_attention(
-            *(x.transpose(axes) for x in (q, k, v)),
+            q,
+            k,
+            v,
             bias=bias if bias.size else None,
             scale=params["scale"],
             is_causal=mask in _CAUSAL,
