@@ -24,6 +24,12 @@ from relaxjax.ops.lax import (
 from .base import Optimizer, States, Step, zeros_like
 from .filled import filled
 
+# What to do with a transformation that asks for more than a step has.
+_IN_A_LOOP = (
+    "; what asks for the loss too is stepped in a loop of your own, with the value and the "
+    "gradients of relaxjax.value_and_grad: `tx.update(gradients, state, params, value=value)`"
+)
+
 Tree = Any  # a pytree of optax's
 Arrays = Mapping[str, Any]  # by the name of the parameter
 
@@ -170,7 +176,9 @@ class OptaxOptimizer(Optimizer):
     def _stepped(self, params: Arrays, gradients: Arrays, state: Tree) -> tuple[Tree, Tree]:
         import optax
 
-        with _said_of(self.name, "be stepped with gradients, state and parameters by name alone"):
+        with _said_of(
+            self.name, "be stepped with gradients, state and parameters by name alone", _IN_A_LOOP
+        ):
             given = self._nested(params)
             updates, new_state = self.transformation.update(self._nested(gradients), state, given)
             return self._named(optax.apply_updates(given, updates), params), new_state
@@ -203,13 +211,13 @@ def from_optax(tx: Any, name: str = "optax") -> OptaxOptimizer:
 
 
 @contextmanager
-def _said_of(optimizer: str, doing: str) -> Iterator[None]:
+def _said_of(optimizer: str, doing: str, instead: str = "") -> Iterator[None]:
     """What optax raises, with what it was asked for: it knows of no optimizer by name."""
     try:
         yield
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"the optimizer {optimizer} cannot {doing}: {error}") from error
+        raise kind(f"the optimizer {optimizer} cannot {doing}: {error}{instead}") from error
 
 
 def _taken(step: Step) -> list[Var]:

@@ -151,7 +151,7 @@ def _traced(
     avals = [
         aval_of(array, symbols) if isinstance(array, TensorType) else array for array in arrays
     ]
-    with _without_values(), written_out():
+    with _explained(), written_out():
         closed, results = jax.make_jaxpr(function, return_shape=True)(*avals)
     program, captured, found, reached = closed, (), None, None
     if moving is not None:
@@ -173,8 +173,8 @@ def _traced(
 
 
 @contextmanager
-def _without_values() -> Iterator[None]:
-    """Say what to do where Python asks for a value, which `jax.grad` has outside of `jax.jit`."""
+def _explained() -> Iterator[None]:
+    """Say what to do about errors of what is traced, which `jax.grad` may not have."""
     try:
         yield
     except _ASKED_VALUES as error:
@@ -182,6 +182,13 @@ def _without_values() -> Iterator[None]:
             "The function is read as by jax.jit, for arguments of any value: choose by jnp.where "
             "or jax.lax.cond rather than by `if`, and compute with jnp rather than with numpy."
         )
+        raise
+    except RuntimeError as error:
+        if "cuDNN is not detected" in str(error):
+            error.add_note(
+                'Leave out `implementation="cudnn"`: attention is read the same without it, and '
+                "cuDNN computes it where there is a GPU for that and it is worth it."
+            )
         raise
 
 

@@ -17,6 +17,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TupleType
+from relaxjax.ir.walk import nested_bindings
 from relaxjax.ops.lax import (
     Found,
     JaxSymbols,
@@ -30,7 +31,7 @@ from relaxjax.ops.lax import (
     whole_function,
 )
 
-from .moving import Flags, MovingOperands
+from .moving import Flags, MovingOperands, can_vary
 from .reached import ReachedResults
 from .rule_programs import RulePrograms, name_of, rule_programs, still_results
 
@@ -39,6 +40,9 @@ Rules: TypeAlias = dict[str, Function]
 
 # How deep rules may call functions whose rules call functions with rules.
 DEEPEST = 8
+# How often they may call the function that they are of on a larger program, as the rule of a solver
+# of differential equations does: each program takes a multiple of the time of the one before.
+_MOST_LARGER = 2
 # Functions of JAX whose rules go by the types of their operands alone. Equal calls of others may
 # differ by what the rule has closed over, such as an argument that it is not differentiated by.
 _BY_TYPES_ALONE = {"relu"}
@@ -80,10 +84,12 @@ class OwnRules:
         Where derivatives are taken once, rules are told of results that are not `wanted`, and those
         by `jax.custom_vjp` of results that nothing comes back to.
 
-        Where operands vary over other mapped axes than their fellows, JAX sums in the rule what is
-        summed here in the end: what has an operator needs none.
+        What has an operator needs no rule where operands vary over other mapped axes than their
+        fellows, for which JAX sums in the rule what is summed here in the end. Nor where some have
+        no derivative: a rule of JAX's own may multiply by the tangent of an integer.
         """
-        if len({var.aval.manual_axis_type for var in eqn.invars}) > 1:
+        avals = [var.aval for var in eqn.invars]
+        if len({aval.manual_axis_type for aval in avals}) > 1 or not all(map(can_vary, avals)):
             whole = whole_function(eqn, args, found, wanted)
             if whole is not None:
                 return whole
@@ -181,11 +187,11 @@ class OwnRules:
     def _rules(self, eqn: Any, name: str, function: Function, programs: RulePrograms) -> Rules:
         """The derivatives that an equation's function has by its rule, by the attribute of each."""
         count, inputs = len(eqn.outvars), len(function.params)
-        if len(self._open) == DEEPEST:
+        if len(self._open) == DEEPEST or self._grows(_place(eqn), function):
             raise UnsupportedPrimitiveError(
                 f"the rule of `{next(iter(self._open))}` calls another function with a rule, that "
-                f"one's rule another, and so on, {DEEPEST} deep to `{name}`: a module would hold "
-                "them all; `relaxjax.value_and_grad` takes the first derivative alone"
+                f"one's rule another, and so on, {len(self._open)} deep to `{name}`: a module "
+                "would hold them all; `relaxjax.value_and_grad` takes the first derivative alone"
             )
         own_rule = None if self._once else self
         self._open[name] = function, _place(eqn)
@@ -212,6 +218,12 @@ class OwnRules:
             )
         del self._open[name]
         return rules
+
+    def _grows(self, place: str, function: Function) -> bool:
+        """Whether the rules that are being written call what stands at a place on ever more."""
+        alike = [known for known, at in self._open.values() if at == place]
+        sizes = [sum(1 for _ in nested_bindings(one.body)) for one in (*alike, function)]
+        return len(alike) > _MOST_LARGER and sizes == sorted(set(sizes))
 
     def _function(
         self,

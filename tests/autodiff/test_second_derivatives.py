@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import relaxjax
+from relaxjax.passes import Gradient
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
 
@@ -122,3 +123,30 @@ def test_what_has_a_form_on_each_platform_has_second_derivatives(function: Any) 
     found = jax.jit(relaxjax.grad(lambda x: moved(relaxjax.grad, x)))(x)
     expected = jax.jit(jax.grad(lambda x: moved(jax.grad, x)))(x)
     chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def attended(q: jax.Array) -> jax.Array:
+    return jnp.sum(jax.nn.dot_product_attention(q, q, q) ** 2)
+
+
+def test_a_gradient_whose_program_differs_by_platform_is_read_into_a_module() -> None:
+    """What stands for the other platforms has no derivative; the function around it has a rule."""
+    q = np.random.default_rng(1).normal(size=(1, 3, 1, 2)).astype("float32")
+    module = relaxjax.from_jax(lambda q: jnp.sum(relaxjax.grad(attended)(q) ** 2), q)
+    again = relaxjax.from_source(module.script())
+    found = jax.jit(relaxjax.to_jax(Gradient("main")(again), "main_adjoint"))(q)
+    expected = jax.value_and_grad(lambda q: jnp.sum(jax.grad(attended)(q) ** 2))(q)
+    chex.assert_trees_all_close(found, (expected[0], (expected[1],)), rtol=1e-4, atol=1e-5)
+
+
+def test_the_choice_of_a_platform_may_be_made_outside_of_the_loop_that_it_is_for() -> None:
+    """JAX has its number as a constant of the loop, which the IR has not."""
+
+    def peaks(x: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.maximum.accumulate(x) ** 2)
+
+    def twice(gradient: Any) -> Any:
+        return jax.jit(gradient(lambda x: jnp.sum(gradient(peaks)(x) ** 2)))
+
+    x = np.array([1, 3, 2, 4], "float32")
+    chex.assert_trees_all_close(twice(relaxjax.grad)(x), twice(jax.grad)(x), rtol=1e-6)

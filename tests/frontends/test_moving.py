@@ -241,3 +241,20 @@ def test_what_a_rule_gives_no_derivative_of_is_not_asked_for_one() -> None:
             relaxjax.grad(lambda w: jnp.sum(primitive.bind(w)))(W)
     finally:
         OPS.pop("lax.left_over", None)
+
+
+def by_whole_numbers(x: jax.Array) -> jax.Array:
+    """JAX's rule of `xlogy` multiplies by the tangent of a whole number, which has none."""
+    special = jax.scipy.special
+    still = special.xlogy(-1, 2.0) + special.xlog1py(3, jnp.ones(2))
+    return jnp.sum(still * x + jax.scipy.stats.gumbel_r.logpdf(x, 0.5, 1.0))
+
+
+def test_a_function_of_jax_may_be_given_whole_numbers() -> None:
+    x = np.array([0.5, 2.0], "float32")
+    expected = jax.value_and_grad(by_whole_numbers)(x)
+    chex.assert_trees_all_close(relaxjax.value_and_grad(by_whole_numbers)(x), expected, rtol=1e-5)
+    found = to_jax(Gradient("main")(from_jax(by_whole_numbers, x)), "main_adjoint")(x)
+    chex.assert_trees_all_close(found, (expected[0], (expected[1],)), rtol=1e-5)
+    slope = relaxjax.grad(lambda y: jax.scipy.special.xlogy(-1, y))(2.0)  # an error in JAX
+    chex.assert_trees_all_close(slope, -0.5)

@@ -42,6 +42,25 @@ def test_rules_that_call_ever_other_functions_with_rules() -> None:
     chex.assert_trees_all_close(relaxjax.grad(cubes)(X), 3 * X**2, rtol=1e-6)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def solved(system: Any, x: jax.Array) -> Any:
+    """Its rule solves a larger system, as that of a differential equation does."""
+    return system(x)
+
+
+@solved.defjvp
+def _solved_jvp(system: Any, primals: Any, tangents: Any) -> Any:
+    larger = solved(lambda x: jnp.sin(system(x)) + system(x), *primals)
+    return solved(system, *primals), larger * tangents[0]
+
+
+def test_rules_that_call_their_function_on_ever_more() -> None:
+    """Each would take a multiple of the time of the one before, and eight of them minutes."""
+    message = r"the rule of `solved` calls another function with a rule.* 3 deep to `solved3`"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        from_jax(functools.partial(solved, jnp.cos), X)
+
+
 def _scaled(factor: Any, slope: Any) -> Any:
     """A function whose rule has another slope; neither number is an argument of it."""
     scaled = jax.custom_vjp(lambda x: x * factor)

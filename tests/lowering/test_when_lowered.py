@@ -110,6 +110,19 @@ def test_other_programs_are_made_only_where_they_are_lowered() -> None:
     assert set(made) == {"cpu", "tpu"}
 
 
+def test_what_is_read_has_a_program_for_the_cpu_and_one_for_all_others() -> None:
+    """Each is in the module, and only a CPU has forms of its own there."""
+    made: list[str] = []
+
+    def make(platform: str) -> Any:
+        made.append(platform)
+        return jnp.sin if platform == "cpu" else jnp.cos
+
+    module = relaxjax.from_jax(for_each_platform(make, "cpu"), DATA)
+    assert set(made) == {"cpu", "another platform"}
+    assert module.script().count("L.cos(") == 1
+
+
 def test_values_computed_once_follow_the_same_rule() -> None:
     """Of a division no GPU has need, and a barrier is nothing to a CPU."""
 

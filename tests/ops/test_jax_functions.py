@@ -147,6 +147,14 @@ def test_a_function_of_jax_whose_second_derivative_nothing_tells_is_refused() ->
         call_jax(jnp.sinc, x)
 
 
+@pytest.mark.parametrize("name", ["dawsn", "erfcx", "expi", "logit", "sici"])
+def test_a_function_of_jax_whose_body_tells_another_derivative_is_refused(name: str) -> None:
+    """That of the body of `dawsn` is NaN at 0, by the rule 1."""
+    x = Var("x", TensorType((3,), "float32"))
+    with pytest.raises(OpError, match=r"a rule by JAX itself in it would be lost\. Read the whole"):
+        call_jax(getattr(jax.scipy.special, name), x)
+
+
 BODIES_OTHERWISE: dict[str, Callable[..., Any]] = {
     "relu": jax.nn.relu,
     "relu6": jax.nn.relu6,

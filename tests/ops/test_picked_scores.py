@@ -4,9 +4,11 @@ import chex
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from applying import call, gradient
 from parsing import parse_functions
 
 from relaxjax import IRModule, to_jax
+from relaxjax.ir import Expr, const
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
     CanonicalizeBindings,
@@ -57,3 +59,18 @@ def test_few_scores_and_those_of_other_platforms_are_picked_where_they_are_neede
 ) -> None:
     assert "L.scatter" in adjoint(8192).script()
     assert "L.scatter" not in adjoint(classes, target).script()
+
+
+@pytest.mark.parametrize("name", ["nll_loss", "softmax_nll_loss"])
+def test_ignored_samples_take_no_adjoint(name: str) -> None:
+    """Not even NaN, as of a loss that leaves them out after it has been squared."""
+    logits = np.asarray([[-1.0, -2.0], [-3.0, -4.0]], "float32")
+    targets, weights = np.asarray([1, -100], "int64"), np.ones(2, "float32")
+
+    def build(x: Expr, t: Expr, w: Expr) -> Expr:
+        losses = call(f"nn.{name}", x, t, w, "none")
+        return call("sum", losses * const([1.0, np.nan], "float32"))
+
+    to_logits, _, to_weights = gradient(build, logits, targets, weights)
+    chex.assert_tree_all_finite((to_logits, to_weights))
+    chex.assert_trees_all_equal(to_logits[1], jnp.zeros(2))

@@ -12,6 +12,7 @@ from .avals import type_of as type_of
 from .avals import x64_enabled as x64_enabled
 from .avals import x64_for as x64_for
 from .choices import with_safe_choices as with_safe_choices
+from .composites import lost_rule as lost_rule
 from .composites import whole_function as whole_function
 from .dialect import FLAT as FLAT
 from .dialect import lax_op as lax_op
@@ -22,7 +23,6 @@ from .inlining import function_of_jax as function_of_jax
 from .inlining import has_own_rule as has_own_rule
 from .inlining import has_own_tangent as has_own_tangent
 from .inlining import inlined as inlined
-from .inlining import lost_rule as lost_rule
 from .inlining import needed as needed
 from .inlining import open_program as open_program
 from .inlining import scan_counts as scan_counts

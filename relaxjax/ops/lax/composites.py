@@ -15,7 +15,13 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
 
 from .avals import jax_dtype
-from .inlining import function_of_jax
+from .inlining import (
+    HI_PRIMITIVE,
+    RULES_BESIDE_BODIES,
+    function_of_jax,
+    has_own_rule,
+    open_program,
+)
 from .reader import Found
 
 COMPOSITES: dict[str, Callable[..., Any]] = {
@@ -30,6 +36,15 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "ldexp": lambda x, exponents: jnp.ldexp(x, exponents.astype(jnp.int32)),
     "det": jnp.linalg.det,
 }
+# What `whole_function` keeps as it is.
+_KEPT = frozenset({"relu", "computed_once", *COMPOSITES})
+# Functions of JAX's own whose bodies have the derivatives that their rules give.
+_TOLD = frozenset(
+    {
+        *("softmax", "pinv", "slogdet_small", "slogdet_lu", "slogdet_qr", "det_2x2", "det_3x3"),
+        *("i0", "log_ndtr", "poch", "rel_entr", "exp_neg_sq"),
+    }
+)
 
 
 def whole_function(
@@ -59,3 +74,21 @@ def composite_lowering(name: str) -> Callable[..., Any]:
         return COMPOSITES[name](*(array.astype(jax_dtype(dtype)) for array in arrays))
 
     return lower
+
+
+def lost_rule(program: Any) -> str | None:
+    """What in JAX gave a derivative to a body that may not tell it, if any does inside."""
+    jaxpr, _ = open_program(program)
+    for eqn in jaxpr.eqns:
+        if not has_own_rule(eqn):
+            continue
+        function = function_of_jax(eqn)
+        if function is None:
+            name = eqn.primitive.name
+            return RULES_BESIDE_BODIES.get(name, f"the primitive `{name}`")
+        if function not in _KEPT and function not in _TOLD:
+            return RULES_BESIDE_BODIES[HI_PRIMITIVE]
+    params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
+    parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
+    inside = (lost_rule(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
+    return next((name for name in inside if name), None)

@@ -27,6 +27,7 @@ from .avals import jax_dtype, matmul_precision, x64_for
 from .choices import choosing_safely
 from .composites import whole_function
 from .inlining import open_program
+from .known_values import known_of
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
 from .tracing import Hole, NotTraceableError, Template, abstract_tensors, arranged, filled
@@ -156,7 +157,7 @@ class _Pullback:
         if _is_zero(program):
             return None
         # The forward value is there already; an operator of the dialect computes it by itself.
-        forward = {Call(self.op, tuple(self.tensors), self.attrs): self.out}
+        forward = known_of(Call(self.op, tuple(self.tensors), self.attrs), self.out)
         builder = BlockBuilder()
         with builder.scope():
             reader = Reader(

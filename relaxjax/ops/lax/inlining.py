@@ -13,6 +13,7 @@ from jax.extend import core
 
 from relaxjax.ops import once
 
+from .cudnn_attention import CUDNN_ATTENTION, attention_written_out, is_of_cudnn
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 from .unsupported import without_form
@@ -45,19 +46,19 @@ _PROGRAMS = ("jaxpr", "call_jaxpr", "callee", "fwd_jaxpr")
 
 # What newer JAX has in the place of some functions with rules: it says what it stands for, and what
 # its derivative is. Some are operators here.
-_HI_PRIMITIVE = "call_hi_primitive"
+HI_PRIMITIVE = "call_hi_primitive"
 _HI_OPERATORS = {"Frexp": "frexp", "Ldexp": "ldexp"}
 
 # The primitives of functions with a derivative that what they wrap does not tell, and who gave it.
-_RULES_BESIDE_BODIES = {
+RULES_BESIDE_BODIES = {
     "custom_jvp_call": "jax.custom_jvp",
     "custom_vjp_call": "jax.custom_vjp",
     "custom_linear_solve": "jax.lax.custom_linear_solve",
     "linear_call": "jax.custom_derivatives.linear_call",
-    _HI_PRIMITIVE: "JAX itself",
+    HI_PRIMITIVE: "JAX itself",
 }
-# Functions of JAX's own whose bodies do not tell all derivatives, and which are no operators.
-_UNTOLD = frozenset({"sinc_maclaurin"})
+# The primitive that stands for a program of ours until JAX says for which platform it is.
+MADE_LATE = "made_when_lowered"
 
 # Where functions with tangents of their own stand that programs are read with as they are.
 _KNOWN = (f" at {os.path.dirname(jax.__file__)}{os.sep}", f" at {once.__file__}:")
@@ -76,7 +77,9 @@ def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
         return open_program(program), eqn.invars
     if name == "custom_linear_solve":
         return _linear_solve(eqn)
-    if name == _HI_PRIMITIVE or is_from_outside(eqn):
+    if name == CUDNN_ATTENTION:
+        return open_program(attention_written_out(eqn)), eqn.invars
+    if name == HI_PRIMITIVE or is_from_outside(eqn):
         return open_program(standing_for(eqn)), eqn.invars
     return None
 
@@ -106,7 +109,7 @@ def standing_for(eqn: Any) -> core.ClosedJaxpr:
             (first, *_) = str(error).splitlines()
             raise without_form(eqn, f"a library runs it by itself ({first})") from None
         return _without_marks(program)
-    if eqn.primitive.name == _HI_PRIMITIVE:
+    if eqn.primitive.name == HI_PRIMITIVE:
         primitive = eqn.params["_prim"]
         return jax.make_jaxpr(
             lambda *flat: primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat))
@@ -169,10 +172,13 @@ def kept_by(eqn: Any) -> Keeps | None:
 
 def has_own_rule(eqn: Any) -> bool:
     """Whether an equation calls a function that has a derivative of its own."""
-    if eqn.primitive.name == _HI_PRIMITIVE:
+    if eqn.primitive.name == HI_PRIMITIVE:
         _check_arrays(eqn)
         return any(jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars)
-    return eqn.primitive.name in _RULES_BESIDE_BODIES or is_from_outside(eqn)
+    name = eqn.primitive.name
+    if name in RULES_BESIDE_BODIES:
+        return not is_of_cudnn(eqn)
+    return name != MADE_LATE and is_from_outside(eqn)
 
 
 def _check_arrays(eqn: Any) -> None:
@@ -207,32 +213,11 @@ def _is_of_jax(eqn: Any) -> bool:
 
 def has_own_tangent(eqn: Any) -> bool:
     """Whether the derivative of an equation's own is one in forward mode, too."""
-    if eqn.primitive.name == _HI_PRIMITIVE:
+    if eqn.primitive.name == HI_PRIMITIVE:
         kind: Any = type(eqn.params["_prim"])
         *_, base, _ = kind.__mro__  # JAX's class of them all, and `object`
         return kind.jvp is not base.jvp
     return has_own_rule(eqn) and eqn.primitive.name != "custom_vjp_call"
-
-
-def lost_rule(program: Any) -> str | None:
-    """What in JAX gave a derivative to a body that does not tell it, if any does inside.
-
-    Functions of JAX's own with tangents are kept whole, or have bodies that tell them.
-    """
-    jaxpr, _ = open_program(program)
-    for eqn in jaxpr.eqns:
-        if not has_own_rule(eqn):
-            continue
-        function = function_of_jax(eqn)
-        if function is None:
-            name = eqn.primitive.name
-            return _RULES_BESIDE_BODIES.get(name, f"the primitive `{name}`")
-        if function in _UNTOLD:
-            return _RULES_BESIDE_BODIES[_HI_PRIMITIVE]
-    params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
-    parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
-    inside = (lost_rule(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
-    return next((name for name in inside if name), None)
 
 
 def function_of_jax(eqn: Any) -> str | None:
@@ -240,7 +225,7 @@ def function_of_jax(eqn: Any) -> str | None:
 
     Also of that of ours which derivatives of JAX's mark values by.
     """
-    if eqn.primitive.name == _HI_PRIMITIVE:
+    if eqn.primitive.name == HI_PRIMITIVE:
         return _HI_OPERATORS.get(type(eqn.params["_prim"]).__name__)
     if eqn.primitive.name != "custom_jvp_call":
         return None

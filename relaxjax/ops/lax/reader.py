@@ -1,8 +1,9 @@
 """Reading a jaxpr: JAX's own programs as calls of the `lax` dialect, one binding an equation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
+from operator import and_
 from typing import Any
 
 import jax
@@ -25,7 +26,6 @@ from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.span import located
 from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ops.packed import held_name
-from relaxjax.ops.platform import going_by
 
 from . import control
 from .avals import is_key, type_of
@@ -40,11 +40,12 @@ from .inlining import (
     open_program,
     scan_counts,
 )
+from .known_values import Known
 from .lowering import written_params
 from .naming import assigned_names, source_span
 from .parameters import UnsupportedParameterError, encode_params
+from .platform_choice import PlatformIndex, are_values, choices_among, values_of
 from .symbols import JaxSymbols
-from .training_forms import place_of
 from .unsupported import REPORTS, UnsupportedPrimitiveError, has_effects, without_form
 
 Hint = Callable[[str], str]
@@ -76,7 +77,7 @@ class Reader:
     op_of: Callable[[core.Primitive], Op]
     symbols: JaxSymbols
     hint: Hint = lambda primitive: "lv"
-    known: Mapping[Call, Expr] | None = None
+    known: Known = field(default_factory=dict)
     platform: str | None = None
     spans: bool = True
     own_rule: OwnRule | None = None
@@ -232,7 +233,7 @@ class Reader:
 
     def emit(self, call: Call, name: str) -> Expr:
         """The value of a call: one that is known, or a new variable."""
-        known = self.known.get(call) if self.known else None
+        known = self.known.get(call, self.known.get((name, call.ty)))
         return self.builder.emit(call, self.name(call, name)) if known is None else known
 
     def name(self, call: Call, primitive: str) -> str:
@@ -259,21 +260,24 @@ class Reader:
         takes: Sequence[bool] | None = None,
         gives: Sequence[bool] | None = None,
         scalar: bool = False,
+        args: Sequence[Any] | None = None,
     ) -> Var:
         """Bind a program as a closed function, of a tuple or of one scalar.
 
-        It may take some of the inputs only, and give some of the results.
+        It may take some of the inputs only, and give some of the results. What it is called with
+        in the place of the others, its `args` say: the function knows it, where it is a choice.
         """
         jaxpr, _ = program
         takes = [True] * len(jaxpr.invars) if takes is None else takes
         gives = [True] * len(jaxpr.outvars) if gives is None else gives
-        inputs = [
+        choices = choices_among(args or [None] * len(takes))
+        inputs: list[Any] = [
             Var(self.builder.get_unique_name("x"), type_of(var.aval, self.symbols))
             if is_taken
-            else None
-            for var, is_taken in zip(jaxpr.invars, takes, strict=True)
+            else choice
+            for var, is_taken, choice in zip(jaxpr.invars, takes, choices, strict=True)
         ]
-        params = [var for var in inputs if var is not None]
+        params = [var for var in inputs if isinstance(var, Var)]
         inside = replace(self, keeps=None, scopes=[], reports=None, names=())
         with self.builder.scope():
             results = inside.read(program, inputs, gives)
@@ -310,9 +314,10 @@ class Reader:
 
 def _scan(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> Any:
     """The loop of what the wanted results need."""
-    takes, gives = needed_in_scan(eqn, wanted, reader.own_rule is not None)
+    needs, gives = needed_in_scan(eqn, wanted, reader.own_rule is not None)
+    takes = list(map(and_, needs, are_values(args)))
     num_consts, num_carry = scan_counts(eqn.params)
-    body = reader.function(open_program(eqn.params["jaxpr"]), "body", takes, gives)
+    body = reader.function(open_program(eqn.params["jaxpr"]), "body", takes, gives, args=args)
     call = control.scan(
         body,
         *compress(args, takes),
@@ -328,24 +333,25 @@ def _scan(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> 
 
 
 def _while(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
-    cond = reader.function(open_program(eqn.params["cond_jaxpr"]), "cond", scalar=True)
-    body = reader.function(open_program(eqn.params["body_jaxpr"]), "body")
-    counts = {"cond_consts": eqn.params["cond_nconsts"], "body_consts": eqn.params["body_nconsts"]}
-    call = control.while_loop(cond, body, *args, **counts)
+    test, step = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    of_test, of_step, carry = args[:test], args[test : test + step], args[test + step :]
+    cond = _closed(reader, eqn.params["cond_jaxpr"], "cond", [*of_test, *carry], scalar=True)
+    body = _closed(reader, eqn.params["body_jaxpr"], "body", [*of_step, *carry])
+    counts = {"cond_consts": sum(are_values(of_test)), "body_consts": sum(are_values(of_step))}
+    call = control.while_loop(cond, body, *values_of(args), **counts)
     return reader.results(reader.emit(call, "while_loop"), wanted)
 
 
 def _cond(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> Any:
     index, *operands = args
-    programs = list(map(open_program, eqn.params["branches"]))
+    chosen = index.branch(reader.platform) if isinstance(index, PlatformIndex) else None
+    if chosen is not None:
+        return reader.read(open_program(eqn.params["branches"][chosen]), operands, wanted)
+    branches = [_closed(reader, branch, "branch", operands) for branch in eqn.params["branches"]]
+    operands = values_of(operands)
     if isinstance(index, PlatformIndex):
-        chosen = index.branch(reader.platform)
-        if chosen is not None:
-            return reader.read(programs[chosen], operands, wanted)
-        branches = [reader.function(program, "branch") for program in programs]
         call = control.platform_dependent(*branches, *operands, platforms=index.platforms)
         return reader.results(reader.emit(call, "platform_dependent"), wanted)
-    branches = [reader.function(program, "branch") for program in programs]
     call = control.switch(index, *branches, *operands)
     return reader.results(reader.emit(call, "switch"), wanted)
 
@@ -362,18 +368,12 @@ def _nothing(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool])
     return [Constant(np.zeros((), np_dtype(str(out.aval.dtype))))]
 
 
-class PlatformIndex:
-    """Stands for the number of the branch that is for the platform compiled for."""
-
-    def __init__(self, platforms: Sequence[tuple[str, ...] | None]) -> None:
-        self.platforms = platforms
-
-    def branch(self, platform: str | None) -> int | None:
-        """The branch for a platform; None where it is not known yet."""
-        if platform is None:
-            return None
-        going_by([platform])
-        return place_of(platform, self.platforms)
+def _closed(
+    reader: Reader, program: Any, name: str, args: Sequence[Any], scalar: bool = False
+) -> Var:
+    """Bind a program as a closed function of those of its arguments that are values."""
+    takes = are_values(args)
+    return reader.function(open_program(program), name, takes, scalar=scalar, args=args)
 
 
 def _platform_index(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:

@@ -20,6 +20,7 @@ from .choices import choosing_safely
 from .composites import whole_function
 from .gradient import asking_for_sizes, compact, is_inexact, unknown_sizes
 from .inlining import open_program
+from .known_values import known_of
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
 from .tracing import NotTraceableError, Template, abstract_tensors, arranged, filled
@@ -52,7 +53,7 @@ def pushforward(
     except NotTraceableError:
         raise unknown_sizes(op.name, "tangent", args) from None
     # The forward value is there already; an operator of the dialect computes it by itself.
-    forward = {Call(op, tuple(tensors), attrs): out}
+    forward = known_of(Call(op, tuple(tensors), attrs), out)
     builder = BlockBuilder()
     with builder.scope():
         reader = Reader(

@@ -91,7 +91,7 @@ def gpu_here() -> Gpu | None:
             "computes the attention that it is found to have a program for"
         )
     device = default_device()
-    if _WRITTEN_OUT.get() or asked == "off" or platform_name(device) != "cuda":
+    if is_written_out() or asked == "off" or platform_name(device) != "cuda":
         return None
     if asked != "on" and jax.device_count() > 1:
         return None
@@ -106,6 +106,11 @@ def written_out() -> Iterator[None]:
         yield
     finally:
         _WRITTEN_OUT.reset(token)
+
+
+def is_written_out() -> bool:
+    """Whether a program is made for an artifact or the IR: only the CPU has forms of its own."""
+    return _WRITTEN_OUT.get()
 
 
 def attention(query: Any, key: Any, value: Any, bias: Any, **attrs: Any) -> Any:

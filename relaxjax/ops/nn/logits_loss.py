@@ -24,7 +24,14 @@ from relaxjax.ops.shapes import require_adjoint
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
 
-from .loss import class_axis, counted_total, loss_type, sample_weights, weights_gradient
+from .loss import (
+    class_axis,
+    counted_times,
+    counted_total,
+    loss_type,
+    sample_weights,
+    weights_gradient,
+)
 
 # So many scores are worth a kernel of their own for those that are picked.
 _MANY = 2**18
@@ -64,7 +71,7 @@ def loss_of_scores(
     places = jnp.expand_dims(targets, axis)
     picked = read(jnp.take_along_axis(wide, places, axis, mode="clip"), wide)
     apart = (_log_total(wide, axis) - picked).squeeze(axis)
-    losses = jnp.where(weight == 0, jnp.zeros_like(apart), apart * weight)
+    losses = counted_times(weight, apart)
     if reduction != "none":
         losses = jnp.sum(losses)
     mean = losses / jnp.sum(weight) if reduction == "mean" else losses
@@ -124,7 +131,7 @@ def adjoint_of_scores(
     """The softmax, less 1 at the target, times what the sample counts."""
     axis, wide, targets = class_axis(logits), widened(logits), as_places(targets)
     weight = sample_weights(targets, weights, ignore_index, wide.dtype)
-    scale = weight * output_grad.astype(wide.dtype)
+    scale = counted_times(weight, output_grad.astype(wide.dtype))
     if reduction == "mean":
         scale = scale / counted_total(weight)
     classes = lax.broadcasted_iota(targets.dtype, logits.shape, axis)

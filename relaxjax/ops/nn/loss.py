@@ -91,6 +91,12 @@ def counted_total(weight: Any) -> Any:
     return jnp.where(jnp.any(weight != 0), total, jnp.ones_like(total))
 
 
+def counted_times(weight: Any, values: Any) -> Any:
+    """Products with samples' weights: 0 where a sample does not count, even of NaN."""
+    products = weight * values
+    return jnp.where(weight == 0, jnp.zeros_like(products), products)
+
+
 def _nll_loss(
     predictions: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
 ) -> Any:
@@ -98,7 +104,7 @@ def _nll_loss(
     places = jnp.expand_dims(as_places(targets), axis)
     picked = widened(jnp.take_along_axis(predictions, places, axis, mode="clip").squeeze(axis))
     weight = sample_weights(targets, weights, ignore_index, picked.dtype)
-    losses = jnp.where(weight == 0, jnp.zeros_like(picked), -picked * weight)
+    losses = counted_times(weight, -picked)
     if reduction != "none":
         losses = jnp.sum(losses)
     mean = losses / jnp.sum(weight) if reduction == "mean" else losses
@@ -133,8 +139,8 @@ def weights_gradient(
         return None
     targets = places_of(targets)
     plain: Expr = call("nn.nll_loss", predictions, targets, None, "none", ignore_index)
+    counted = call("not_equal", targets, scalar(ignore_index, targets))
     if reduction == "mean":
-        counted = call("not_equal", targets, scalar(ignore_index, targets))
         weight = call("take", weights, targets, axis=0, mode="clip")
         taken = where(counted, weight, scalar(0, weight))
         total, size = call("sum", taken), call("sum", call("abs", taken))
@@ -144,7 +150,8 @@ def weights_gradient(
         g = call("broadcast_to", g, dims_of(targets))
     last = number(dims_of(weights)[0], targets) - 1
     places = call("minimum", call("maximum", targets, scalar(0, targets)), last)
-    return call("grad.take_backward", g * plain, weights, places, axis=0)
+    found = where(counted, g * plain, scalar(0, plain))
+    return call("grad.take_backward", found, weights, places, axis=0)
 
 
 @op(
@@ -240,7 +247,7 @@ def _nll_loss_backward(
     """By comparison with each class, which fuses, where a scatter would not."""
     axis, g, targets = class_axis(predictions), widened(output_grad), as_places(targets)
     weight = sample_weights(targets, weights, ignore_index, g.dtype)
-    scale = -weight * g
+    scale = counted_times(weight, -g)
     if reduction == "mean":
         scale = scale / counted_total(weight)
     scale = scale.astype(predictions.dtype)
