@@ -1,6 +1,7 @@
 """What the operators of PyTorch compute, by those of Relax."""
 
 from . import antialiased as antialiased
+from . import areas as areas
 from . import attending as attending
 from . import binary as binary
 from . import copies as copies
@@ -33,4 +34,5 @@ from . import short_time as short_time
 from . import slicing as slicing
 from . import special as special
 from . import spectra as spectra
+from . import aliases as aliases  # isort: skip  # when all that they stand for is there
 from .table import TABLE as TABLE
