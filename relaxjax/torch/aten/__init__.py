@@ -34,5 +34,7 @@ from . import short_time as short_time
 from . import slicing as slicing
 from . import special as special
 from . import spectra as spectra
-from . import aliases as aliases  # isort: skip  # when all that they stand for is there
+from .aliases import declare_aliases as _declare_aliases
 from .table import TABLE as TABLE
+
+_declare_aliases()

@@ -44,7 +44,8 @@ _OVERLOADS: Mapping[str, str] = {
 }
 
 
-def _declare() -> None:
+def declare_aliases() -> None:
+    """Enter the other names of what is in the table by now."""
     for target, entry in list(TABLE.items()):
         _, name, overload = target.split(".", 2)
         for other, known in _NAMES.items():
@@ -52,9 +53,6 @@ def _declare() -> None:
                 TABLE.setdefault(f"aten.{other}.{overload}", entry)
     for other, known in _OVERLOADS.items():
         TABLE[f"aten.{other}"] = TABLE[f"aten.{known}"]
-
-
-_declare()
 
 
 @aten("slogdet.default")
