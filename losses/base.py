@@ -52,17 +52,18 @@ class Loss:
     reduction: Reduction = "mean"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.reduction, str) or self.reduction not in get_args(Reduction):
+        given: Any = self.reduction  # whatever the caller's annotations say
+        if not isinstance(given, str) or given not in get_args(Reduction):
             known = ", ".join(f'"{name}"' for name in get_args(Reduction))
             raise ValueError(f"`reduction` must be one of {known}, but it is {self.reduction!r}")
 
     def set_number(self, name: str, above: float | None = None, least: float | None = None) -> None:
         """Keep an option as Python's number. What is none, or is too small, is an error."""
-        given = getattr(self, name)
+        given: Any = getattr(self, name)
         wanted = "a number"
         if above is not None or least is not None:
             wanted += f" above {above:g}" if least is None else f" of at least {least:g}"
-        number = float(given) if isinstance(given, Real) and not isinstance(given, bool) else nan
+        number = float(given) if not isinstance(given, bool) and isinstance(given, Real) else nan
         low = (above is not None and number <= above) or (least is not None and number < least)
         if isnan(number) or low:
             raise ValueError(f"`{name}` must be {wanted}, but it is {given!r}")

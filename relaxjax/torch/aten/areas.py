@@ -15,7 +15,8 @@ def _pieces(y: Expr, width: Any, dim: int) -> Expr:
     """The area between each point and the next one."""
     place = place_of(dim, ndim_of(y))
     count = dims_of(y)[place]
-    return (sliced(y, place, 0, count - 1) + sliced(y, place, 1, count)) * 0.5 * width
+    area: Expr = (sliced(y, place, 0, count - 1) + sliced(y, place, 1, count)) * 0.5 * width
+    return area
 
 
 def _widths(y: Expr, x: Expr, dim: int) -> Expr:
