@@ -55,7 +55,7 @@ class BCEWithLogitsLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.set_number("pos_weight", least=0)
+        self._set_number("pos_weight", least=0)
 
     def build(
         self,

@@ -49,7 +49,7 @@ class CosineEmbeddingLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.set_number("margin")
+        self._set_number("margin")
 
     def target_types(self, outputs: Sequence[TensorType]) -> tuple[TensorType, ...]:
         first = outputs[0]

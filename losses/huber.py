@@ -24,7 +24,7 @@ class HuberLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.set_number("delta", above=0)
+        self._set_number("delta", above=0)
 
     def build(
         self,

@@ -25,7 +25,7 @@ class HingeLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(squared=self.squared)
-        self.set_number("margin")
+        self._set_number("margin")
 
     def build(
         self,
@@ -53,7 +53,7 @@ class MarginRankingLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.set_number("margin")
+        self._set_number("margin")
 
     def build(
         self,
@@ -87,9 +87,9 @@ class TripletMarginLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(swap=self.swap)
-        self.set_number("margin")
-        self.set_number("p", above=0)
-        self.set_number("eps", least=0)
+        self._set_number("margin")
+        self._set_number("p", above=0)
+        self._set_number("eps", least=0)
 
     def build(
         self,
