@@ -70,6 +70,7 @@ class IRModule(Explorable, Node):
     @staticmethod
     def from_expr(function: Function, name: str = "main") -> "IRModule":
         """A module of one function: under its own global symbol, a private one under `name`."""
+        check_part("what a module is made of", function, Function, "a function")
         return IRModule({function.global_symbol or name: function})
 
     def __getitem__(self, name: str | GlobalVar) -> Any:

@@ -42,6 +42,7 @@ X = Var("x", TensorType((3,), "float32"))
             "`global_symbol` is the name of a function, a string, found 3",
         ),
         (lambda: IRModule(FUNCTIONS), "what a module is made of must be functions by their names"),
+        (lambda: IRModule.from_expr(ANY), "what a module is made of must be a function, found `3`"),
         (lambda: infer(Call(ANY, (X,))), "what is called must be an operator or a function"),
         (
             lambda: infer(Call(get_op("relax.add"), (X, ANY))),
