@@ -57,7 +57,9 @@ class Loss:
             known = ", ".join(f'"{name}"' for name in get_args(Reduction))
             raise ValueError(f"`reduction` must be one of {known}, but it is {self.reduction!r}")
 
-    def _set_number(self, name: str, above: float | None = None, least: float | None = None) -> None:
+    def _set_number(
+        self, name: str, above: float | None = None, least: float | None = None
+    ) -> None:
         """Keep an option as Python's number. What is none, or is too small, is an error."""
         given: Any = getattr(self, name)
         wanted = "a number"

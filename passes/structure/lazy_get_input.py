@@ -64,7 +64,7 @@ def _asking(function: Function) -> Function:
 
 
 def _named_by_types(function: Function, seen: "_Seen") -> list[Binding]:
-    """Load the weights that types name, which are shapes, at once: each stays the variable it is."""
+    """Load the weights that types name, which are shapes, first: each stays the same variable."""
     named = {var for bound in bound_vars(function.body) for var in type_vars(bound.ty)}
     bindings = seen.loads(named, (), Var)
     own = {seen.loaded[weight]: weight for weight in seen.loaded}
