@@ -3,6 +3,8 @@
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan, nan
+from numbers import Real
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from relaxjax.ir.builder import BlockBuilder
@@ -50,9 +52,24 @@ class Loss:
     reduction: Reduction = "mean"
 
     def __post_init__(self) -> None:
-        if self.reduction not in get_args(Reduction):
+        given: Any = self.reduction  # whatever the caller's annotations say
+        if not isinstance(given, str) or given not in get_args(Reduction):
             known = ", ".join(f'"{name}"' for name in get_args(Reduction))
             raise ValueError(f"`reduction` must be one of {known}, but it is {self.reduction!r}")
+
+    def _set_number(
+        self, name: str, above: float | None = None, least: float | None = None
+    ) -> None:
+        """Keep an option as Python's number. What is none, or is too small, is an error."""
+        given: Any = getattr(self, name)
+        wanted = "a number"
+        if above is not None or least is not None:
+            wanted += f" above {above:g}" if least is None else f" of at least {least:g}"
+        number = float(given) if not isinstance(given, bool) and isinstance(given, Real) else nan
+        low = (above is not None and number <= above) or (least is not None and number < least)
+        if isnan(number) or low:
+            raise ValueError(f"`{name}` must be {wanted}, but it is {given!r}")
+        object.__setattr__(self, name, number)
 
     def __call__(self, *args: Var | Type, **named: Var | Type) -> Function:
         """The function of this loss for arguments of these types.

@@ -53,6 +53,10 @@ class BCEWithLogitsLoss(Loss):
     num_backbone_outputs: int = field(default=1, init=False)
     pos_weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set_number("pos_weight", least=0)
+
     def build(
         self,
         builder: BlockBuilder,

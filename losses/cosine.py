@@ -47,6 +47,10 @@ class CosineEmbeddingLoss(Loss):
     num_backbone_outputs: int = field(default=2, init=False)
     margin: float = 0.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set_number("margin")
+
     def target_types(self, outputs: Sequence[TensorType]) -> tuple[TensorType, ...]:
         first = outputs[0]
         shape = None if first.dims is None else first.dims[:-1]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import nan
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from relaxjax.ir.builder import BlockBuilder
@@ -177,7 +177,7 @@ class CategoricalCrossEntropyLoss(CrossEntropyLoss):
 
 def _check_ignored(value: Any) -> None:
     """Raise where what is to be ignored can be no class."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"`ignore_index` must be an id of a class, but it is {value!r}")
 
 

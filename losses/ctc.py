@@ -1,6 +1,7 @@
 """The loss of sequences whose alignment is not known: connectionist temporal classification."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar
 
 import jax
@@ -42,6 +43,9 @@ class CTCLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(zero_infinity=self.zero_infinity)
+        blank: Any = self.blank
+        if isinstance(blank, bool) or not isinstance(blank, Integral) or blank < 0:
+            raise ValueError(f"`blank` must be the id of a class, but it is {blank!r}")
 
     def build(
         self,
@@ -78,6 +82,12 @@ class CTCLoss(Loss):
                     f"{self.loss_name}: `{var.name}` must be a tensor of {noun}, but it is of type "
                     f"{ty}"
                 )
+        classes = dims_of(log_probs)[2]
+        if isinstance(classes, int) and self.blank >= classes:
+            raise ValueError(
+                f"{self.loss_name}: `blank` must be the id of a class, below {classes}, but it is "
+                f"{self.blank}"
+            )
         for var in (targets, *lengths):
             samples, others = dims_of(log_probs)[1], dims_of(var)[0]
             if not can_prove_equal(samples, others):

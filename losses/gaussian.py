@@ -29,6 +29,7 @@ class GaussianNLLLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(full=self.full)
+        self._set_number("eps", above=0)
 
     def build(
         self,

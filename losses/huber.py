@@ -24,8 +24,7 @@ class HuberLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.delta > 0:
-            raise ValueError(f"`delta` must be above zero, but it is {self.delta}")
+        self._set_number("delta", above=0)
 
     def build(
         self,

@@ -25,6 +25,7 @@ class HingeLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(squared=self.squared)
+        self._set_number("margin")
 
     def build(
         self,
@@ -49,6 +50,10 @@ class MarginRankingLoss(Loss):
     loss_name: str = field(default="margin_ranking_loss", init=False)
     num_backbone_outputs: int = field(default=2, init=False)
     margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set_number("margin")
 
     def build(
         self,
@@ -82,8 +87,9 @@ class TripletMarginLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(swap=self.swap)
-        if not self.p > 0:
-            raise ValueError(f"`p`, the power of the distances, must be above 0, found {self.p!r}")
+        self._set_number("margin")
+        self._set_number("p", above=0)
+        self._set_number("eps", least=0)
 
     def build(
         self,

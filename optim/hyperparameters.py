@@ -1,11 +1,14 @@
 """What numbers a hyperparameter may be: others are an error before anything is trained."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from relaxjax.ir.registry import did_you_mean
 
 Range: TypeAlias = tuple[Callable[[float], bool], str]
 
@@ -63,9 +66,24 @@ def check_known(optimizer: str, options: Mapping[str, Any]) -> None:
     check_numbers(optimizer, **numbers)
 
 
+def check_names(
+    optimizer: str, path: str, make: Callable[..., Any], options: Mapping[str, Any]
+) -> None:
+    """Raise where optax has no such option, which PyTorch may have under this name."""
+    known = list(inspect.signature(make).parameters)[1:]  # behind the learning rate
+    for name in options:
+        if name not in known:
+            pair = ": for betas=(0.9, 0.999) write b1=0.9, b2=0.999" if name == "betas" else ""
+            raise TypeError(
+                f"{optimizer} has no option `{name}`{pair or did_you_mean(name, known)}; "
+                f"{path} has {', '.join(known)}"
+            )
+
+
 def check_rate(optimizer: str, lr: Any) -> None:
     """Raise where optax would take what is no learning rate: by None it goes up the gradient."""
-    if isinstance(lr, bool) or not (callable(lr) or hasattr(lr, "__float__")):
+    one = hasattr(lr, "__float__") and np.ndim(lr) == 0 and not isinstance(lr, bool)
+    if not (callable(lr) or one):
         raise TypeError(
             f"{optimizer}: `lr` must be a number or a schedule of optax's, but it is {lr!r} of "
             f"type {type(lr).__name__}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .from_optax import OptaxOptimizer, from_optax
-from .hyperparameters import check_known, check_rate
+from .hyperparameters import check_known, check_names, check_rate
 
 
 def _named(name: str, path: str) -> Callable[..., OptaxOptimizer]:
@@ -18,6 +18,7 @@ def _named(name: str, path: str) -> Callable[..., OptaxOptimizer]:
         found: Any = optax
         for part in path.split("."):
             found = getattr(found, part)
+        check_names(name, f"optax.{path}", found, options)
         return from_optax(found(lr, **options), name)
 
     make.__name__ = make.__qualname__ = name

@@ -1,6 +1,6 @@
 """Weights that a program asks for one by one."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.blocks import tidy_blocks
@@ -23,11 +23,13 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.types import ObjectType
 from relaxjax.ir.walk import (
     all_vars,
+    bound_vars,
     definable_symbols,
     expr_symbols,
     free_vars,
     substitute,
     type_symbols,
+    type_vars,
 )
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -53,10 +55,21 @@ def _asking(function: Function) -> Function:
     getter = number_taker(names.unique("fget_param"), ObjectType())
     told = {symbol for param in inputs for symbol in definable_symbols(param.ty)}
     seen = _Seen(_Weights(getter, weights, names), {}, told)
+    first = _named_by_types(function, seen)
     body, params = _sequence(function.body, seen), (*inputs, getter)
+    body = replace(body, blocks=tidy_blocks((BindingBlock(tuple(first)), *body.blocks)))
     ret = said_outside(function.ret_ty, body, params)
     changed = replace(function, params=params, body=body, ret_ty=ret, ty=None)
     return changed.with_attr("num_input", count + 1)
+
+
+def _named_by_types(function: Function, seen: "_Seen") -> list[Binding]:
+    """Load the weights that types name, which are shapes, first: each stays the same variable."""
+    named = {var for bound in bound_vars(function.body) for var in type_vars(bound.ty)}
+    bindings = seen.loads(named, (), Var)
+    own = {seen.loaded[weight]: weight for weight in seen.loaded}
+    seen.loaded.update((weight, weight) for weight in own.values())
+    return [replace(b, var=own[b.var]) if b.var in own else b for b in bindings]
 
 
 @dataclass
@@ -93,24 +106,38 @@ class _Seen:
         self, used: Collection[Var], sizes: Collection[SymbolicVar], kind: type[Var]
     ) -> list[Binding]:
         """Load the weights that are used, and those that tell the sizes that are."""
-        wanted = [var for var in self.source.weights if var in used]
+        missing = [var for var in self.source.weights if var in used and var not in self.loaded]
         new: list[Binding] = []
-        for weight in [*wanted, *self._telling(sizes, wanted)]:
-            if weight not in self.loaded:
-                new += self.source.load(weight, kind)
-                self.loaded[weight] = new[-1].var
-                self.sizes.update(definable_symbols(weight.ty))
+        for weight in self._in_order(missing, sizes):
+            new += self.source.load(weight, kind)
+            self.loaded[weight] = new[-1].var
         return new
 
-    def _telling(self, sizes: Collection[SymbolicVar], wanted: Collection[Var]) -> list[Var]:
-        """The weights that tell sizes which nothing before does, and no wanted weight."""
-        known = self.sizes | {symbol for var in wanted for symbol in definable_symbols(var.ty)}
+    def _in_order(self, wanted: Sequence[Var], sizes: Collection[SymbolicVar]) -> list[Var]:
+        """The wanted weights and those that tell sizes, each behind those whose sizes it needs."""
         found: list[Var] = []
-        for symbol in sizes:
-            if symbol not in known:
-                tells = (w for w in self.source.weights if symbol in definable_symbols(w.ty))
-                found += [weight for weight in (next(tells, None),) if weight is not None]
-                known.add(symbol)
+
+        def tell(symbols: Iterable[SymbolicVar], before: tuple[Var, ...] = ()) -> None:
+            for symbol in symbols:
+                tellers = [w for w in self.source.weights if symbol in definable_symbols(w.ty)]
+                if symbol not in self.sizes and tellers:
+                    add(tellers[0], before)
+
+        def add(weight: Var, before: tuple[Var, ...] = ()) -> None:
+            if weight in before:
+                raise ValueError(
+                    f"the weights {', '.join(f'`{var.name}`' for var in before)} tell the sizes "
+                    "of one another, so none can be loaded first: let one be an input"
+                )
+            own = definable_symbols(weight.ty)
+            tell((s for s in type_symbols(weight.ty) if s not in own), (*before, weight))
+            found.append(weight)
+            self.sizes.update(own)
+
+        for weight in wanted:
+            if weight not in found:
+                add(weight)
+        tell(sizes)
         return found
 
 

@@ -38,7 +38,8 @@ def _handing_over(function: Function) -> Function:
     count = function.attrs.get("num_input")
     place = len(function.params) if count is None else int(count)
     params = (*function.params[:place], setter, *function.params[place:])
-    attrs = function.attrs if count is None else {**function.attrs, "num_input": place + 1}
+    attrs = function.attrs.without("relax.force_pure")  # what it would call pure now has an effect
+    attrs = attrs if count is None else attrs.updated(num_input=place + 1)
     body = _sequence(function.body, function.params, results, setter)
     return replace(
         function, params=params, body=body, ret_ty=NOTHING, pure=False, attrs=attrs, ty=None

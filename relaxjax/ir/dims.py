@@ -182,6 +182,7 @@ def dim_sum(dims: Iterable[Dim]) -> Dim:
 
 def floordiv(lhs: Dim, rhs: Dim) -> Dim:
     """`lhs // rhs`, with every exact multiple of an integer divisor taken out."""
+    lhs, rhs = as_dim(lhs), as_dim(rhs)
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs // rhs
     if rhs == 0:
@@ -198,6 +199,7 @@ def floordiv(lhs: Dim, rhs: Dim) -> Dim:
 
 def mod(lhs: Dim, rhs: Dim) -> Dim:
     """`lhs % rhs`, with every exact multiple of an integer divisor dropped."""
+    lhs, rhs = as_dim(lhs), as_dim(rhs)
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs % rhs
     if rhs == 0:
@@ -211,6 +213,7 @@ def mod(lhs: Dim, rhs: Dim) -> Dim:
 
 
 def dim_max(lhs: Dim, rhs: Dim) -> Dim:
+    lhs, rhs = as_dim(lhs), as_dim(rhs)
     difference = lhs - rhs
     if isinstance(difference, int):
         return lhs if difference >= 0 else rhs
@@ -218,6 +221,7 @@ def dim_max(lhs: Dim, rhs: Dim) -> Dim:
 
 
 def dim_min(lhs: Dim, rhs: Dim) -> Dim:
+    lhs, rhs = as_dim(lhs), as_dim(rhs)
     difference = lhs - rhs
     if isinstance(difference, int):
         return lhs if difference <= 0 else rhs
@@ -228,7 +232,8 @@ def compare(sign: str, lhs: Dim, rhs: Dim) -> "bool | DimOp":
     """`lhs sign rhs`: true or false where that is known, else a comparison at run time."""
     if sign in (">", ">="):
         return compare(sign.replace(">", "<"), rhs, lhs)
-    difference = as_dim(lhs) - as_dim(rhs)
+    lhs, rhs = as_dim(lhs), as_dim(rhs)
+    difference = lhs - rhs
     if isinstance(difference, int):
         return _COMPARISONS[sign](difference, 0)
     return DimOp(sign, lhs, rhs)
@@ -300,7 +305,7 @@ def _terms(dim: Dim) -> tuple[Term, ...]:
             return ((((dim, 1),), 1),)
         case DimOp():
             raise TypeError(f"`{dim}` is true or false, which has no arithmetic and no order")
-    raise TypeError(f"`{dim!r}` is no dimension")
+    return _terms(as_dim(dim))
 
 
 def _canonical(terms: Iterable[Term]) -> Dim:

@@ -10,7 +10,7 @@ from .attrs import Attrs, as_attrs
 from .constant_data import constant_data, frozen_array
 from .dims import Dim, SymbolicExpr, as_dim
 from .dtypes import check_kind, named_dtype, number_of
-from .node import Node, also_called
+from .node import Node, also_called, check_part
 from .registry import named_operator
 from .span import Span
 from .types import (
@@ -128,6 +128,9 @@ class Var(Expr):
     name: str
 
     def __init__(self, name: str, ty: Type | None = None, *, span: Span | None = None) -> None:
+        check_part("the name of a variable", name, str, "a string")
+        if ty is not None:
+            check_part("the type of a variable", ty, Type, "a type such as R.Tensor((2, 3))")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "ty", ty)
         object.__setattr__(self, "span", span)
@@ -152,6 +155,9 @@ class GlobalVar(Expr):
     """A function of the module, by its name."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        check_part("the name of a function", self.name, str, "a string")
 
     def __bool__(self) -> bool:
         """A name is there: it is no value that only a run would tell."""
@@ -221,6 +227,8 @@ class Tuple(Expr):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
+        for item in self.fields:
+            check_part("a field of a tuple", item, Expr, "an expression")
         types = tuple(item.ty for item in self.fields if item.ty is not None)
         if len(types) == len(self.fields):
             object.__setattr__(self, "ty", TupleType(types))

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from .attrs import Attrs, as_attrs
 from .explorable import Explorable
 from .expr import Call, Expr, Var
-from .node import Node, also_called, replace
+from .node import Node, also_called, check_part, replace
 from .registry import FUNCTION_METHODS
 from .types import FuncType, ObjectType, Type
 
@@ -24,6 +24,10 @@ class VarBinding(Node):
     value: Expr
     derived_from: str | None = field(default=None, kw_only=True, compare=False)
 
+    def __post_init__(self) -> None:
+        check_part("what is bound", self.var, Var, "a variable")
+        check_part("the value of a binding", self.value, Expr, "an expression")
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MatchCast(Node):
@@ -33,6 +37,11 @@ class MatchCast(Node):
     value: Expr
     ty: Type
     derived_from: str | None = field(default=None, kw_only=True, compare=False)
+
+    def __post_init__(self) -> None:
+        check_part("what is bound", self.var, Var, "a variable")
+        check_part("the value of a match_cast", self.value, Expr, "an expression")
+        check_part("the type of a match_cast", self.ty, Type, "a type such as R.Tensor((n, 3))")
 
 
 Binding: TypeAlias = VarBinding | MatchCast
@@ -46,6 +55,8 @@ class BindingBlock(Node):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bindings", tuple(self.bindings))
+        for binding in self.bindings:
+            check_part("a part of a block", binding, Binding, "a VarBinding or a MatchCast")
 
 
 class DataflowBlock(BindingBlock):
@@ -63,6 +74,9 @@ class SeqExpr(Expr):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(self.blocks))
+        for block in self.blocks:
+            check_part("a part of a sequence", block, BindingBlock, "a block of bindings")
+        check_part("the result of a sequence", self.body, Expr, "an expression")
         object.__setattr__(self, "ty", self.body.ty or self.ty)
 
     def bindings(self) -> Iterator[Binding]:
@@ -79,6 +93,7 @@ class If(Expr):
     false_branch: SeqExpr
 
     def __post_init__(self) -> None:
+        check_part("the condition", self.cond, Expr, "an expression")
         object.__setattr__(self, "true_branch", _sequence(self.true_branch, "a branch"))
         object.__setattr__(self, "false_branch", _sequence(self.false_branch, "a branch"))
 
@@ -96,8 +111,14 @@ class Function(Explorable, Expr):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", tuple(self.params))
+        for param in self.params:
+            check_part("a parameter of a function", param, Var, "a variable")
         object.__setattr__(self, "body", _sequence(self.body, "the body of a function"))
         object.__setattr__(self, "attrs", as_attrs(self.attrs))
+        if not isinstance(self.global_symbol, str | None):
+            raise TypeError(
+                f"`global_symbol` is the name of a function, a string, found {self.global_symbol!r}"
+            )
         params = tuple(param.ty or ObjectType() for param in self.params)
         object.__setattr__(self, "ty", FuncType(params, self.ret_ty, self.pure))
 

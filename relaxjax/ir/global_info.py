@@ -24,6 +24,16 @@ class VDevice(GlobalInfo):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", freeze(self.target))
+        wanted = (
+            ("target", str | Mapping, 'a name such as "cuda", or a description'),
+            ("device_id", int, "a number"),
+            ("memory_scope", str, 'a name such as "global"'),
+        )
+        for name, kind, what in wanted:
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(
+                    f"the `{name}` of a device is {what}, but `{getattr(self, name)!r}` was given"
+                )
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ from .dims import Dim, DimExpr, SymbolicVar
 from .expr import Call, Expr, ExternFunc, Var
 from .function import If, MatchCast
 from .lattice import Fit, common_type, erase, fits
-from .node import replace
+from .node import check_part, replace
 from .op import Op, typed
 from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from .walk import (
@@ -24,10 +24,11 @@ def infer(expr: Expr) -> Expr:
     if expr.ty is not None:
         return expr
     match expr:
-        case Call(op=Op()):
-            return typed(expr)
         case Call():
-            return replace(expr, ty=call_type(expr))
+            check_part("what is called", expr.op, Expr, "an operator or a function")
+            for arg in expr.args:
+                check_part(f"an argument of `{expr.op}`", arg, Expr, "an expression")
+            return typed(expr) if isinstance(expr.op, Op) else replace(expr, ty=call_type(expr))
         case If():
             if not is_condition(expr.cond.ty):
                 raise TypeError(

@@ -11,7 +11,7 @@ from .explorable import Explorable
 from .expr import ExternFunc, GlobalVar
 from .function import Function
 from .identifiers import check_function_name
-from .node import Node, replace
+from .node import Node, check_part, replace
 from .registry import did_you_mean
 from .span import Span
 
@@ -37,6 +37,8 @@ class IRModule(Explorable, Node):
         global_infos: Mapping[str, Any] | None = None,
         span: Span | None = None,
     ) -> None:
+        if functions is not None:
+            check_part("what a module is made of", functions, Mapping, "functions by their names")
         named = {_name(key): function for key, function in (functions or {}).items()}
         infos = {key: tuple(value) for key, value in (global_infos or {}).items()}
         by_var = {_var(name, function): function for name, function in named.items()}
@@ -68,6 +70,7 @@ class IRModule(Explorable, Node):
     @staticmethod
     def from_expr(function: Function, name: str = "main") -> "IRModule":
         """A module of one function: under its own global symbol, a private one under `name`."""
+        check_part("what a module is made of", function, Function, "a function")
         return IRModule({function.global_symbol or name: function})
 
     def __getitem__(self, name: str | GlobalVar) -> Any:

@@ -48,6 +48,14 @@ def also_called(**names: str) -> Callable[[type[C]], type[C]]:
     return declare
 
 
+def check_part(what: str, value: object, kind: Any, wanted: str) -> None:
+    """Refuse a part of a node that is none of its kind: it would be found out far from here."""
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"{what} must be {wanted}, found `{value!r:.80}` of type {type(value).__name__}"
+        )
+
+
 # What prints a node must know all kinds of them, and so it stands above: it enters itself here.
 _printers: list[Callable[..., ScriptText]] = []
 

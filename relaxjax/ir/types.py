@@ -206,6 +206,8 @@ def dtype_name(dtype: Any) -> str:
         return dtype.dtype
     if isinstance(dtype, str):
         return checked_dtype(dtype)
+    if dtype is None:  # which numpy takes for float64
+        raise TypeError('a dtype such as "float32" is needed, found None')
     try:
         return numpy_dtype_name(np.dtype(dtype))
     except TypeError:

@@ -35,6 +35,8 @@ def converter(annotation: Any, optional: bool) -> Callable[[Any], Any]:
         convert = typing.get_args(annotation)[1]
     if convert is None:
         convert = freeze
+    if annotation == DType and not optional:
+        convert = _needed_dtype
     return (lambda value: None if value is None else convert(value)) if optional else convert
 
 
@@ -138,6 +140,14 @@ def as_dtype(value: Any) -> str | None:
     if value in ("", "void"):
         return None
     return dtype_name(value)
+
+
+def _needed_dtype(value: Any) -> str:
+    """A dtype's name, where one must be given."""
+    name = None if value is None else as_dtype(value)
+    if name is None:
+        raise TypeError(f'must be a dtype such as "float32", but {_described(value)} was given')
+    return name
 
 
 def _host_value(value: Any) -> Any:

@@ -19,7 +19,8 @@ from .shapes import require_numbers, require_real, with_dtype
 
 
 def require_float(ty: TensorType, name: str) -> None:
-    """An integer or bool tensor is an error; an unknown dtype is not."""
+    """An integer, bool or complex tensor is an error; an unknown dtype is not."""
+    require_real(**{name: ty})
     if ty.dtype is not None and not is_float(ty.dtype):
         raise OpError(f"`{name}` must have a float dtype, found {ty.dtype}: convert it with astype")
 

@@ -76,7 +76,8 @@ class Binder:
         if isinstance(value, MatchCastForm):
             self._bind_cast(name, value, annotation, declared, statement, hint)
             return
-        expr = self._as_bound(value, declared)
+        with self.evaluator.located(statement):
+            expr = self._as_bound(value, declared)
         if expr is None:
             self._bind_python(name, value, annotation)
             return

@@ -62,14 +62,15 @@ class Body:
             value = self._read(node, signature.ret_ty)
         if symbol is not None:
             self.attrs.setdefault("global_symbol", symbol)
-        function = make_function(
-            signature.params,
-            value,
-            ret_ty=signature.ret_ty,
-            pure=signature.pure,
-            attrs=self.attrs,
-            span=self.source.span(node),
-        )
+        with self.evaluator.located(node):
+            function = make_function(
+                signature.params,
+                value,
+                ret_ty=signature.ret_ty,
+                pure=signature.pure,
+                attrs=self.attrs,
+                span=self.source.span(node),
+            )
         if self.checks:
             self._check_purity(node, function)
         return function

@@ -8,11 +8,12 @@ what the caller passed in, and nothing that could be reached from there.
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from relaxjax.ir.arguments import by_name
+from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import Call, Expr, GlobalVar, ShapeExpr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.infer import infer
@@ -120,6 +121,9 @@ class Evaluator:
         """The items of a Python value, or the fields of a tuple that has a name."""
         if isinstance(value, Expr) and not isinstance(value, Var | ShapeExpr):
             raise self.refusal(node, f"`{value}` must be bound to a name before it is unpacked")
+        if not isinstance(value, Expr | Iterable):
+            kind = "dimension" if isinstance(value, SymbolicExpr) else type(value).__name__
+            raise self.refusal(node, f"this is one {kind}, `{value!r}`, and has no items")
         return list(value)
 
     def _placed(self, value: Any, node: ast.AST) -> Any:

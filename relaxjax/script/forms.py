@@ -16,6 +16,7 @@ from relaxjax.ir.module import IRModule
 from .annotations import Annotation, as_annotation
 from .source import Source
 from .values import as_expr
+from .written import written_attrs
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,7 @@ class FuncAttrs:
 
 def func_attr(attrs: Mapping[str, Any]) -> FuncAttrs:
     """Give attributes to the function: `R.func_attr({"num_input": 1})`."""
-    if not isinstance(attrs, Mapping):
-        raise TypeError(f"`R.func_attr` takes a dictionary, but `{attrs!r}` was given")
-    return FuncAttrs(Attrs(attrs))
+    return FuncAttrs(written_attrs("R.func_attr", attrs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping as _Mapping
 from collections.abc import Sequence as _Sequence
 from typing import Any as _Any
 
-from relaxjax.ir.attrs import Attrs as _Attrs
+from relaxjax.ir.device_mesh import GlobalInfo as _GlobalInfo
 from relaxjax.ir.global_info import DummyGlobalInfo as dummy_global_info
 from relaxjax.ir.global_info import VDevice as vdevice
 from relaxjax.ir.op import get_op as Op
@@ -16,6 +16,7 @@ from .forms import ModuleAttrs as _ModuleAttrs
 from .forms import ModuleInfos as _ModuleInfos
 from .namespace import unknown_member as _unknown_member
 from .operators import bounded_range as _bounded_range
+from .written import written_attrs as _written_attrs
 
 __all__ = [
     "Module",
@@ -39,9 +40,7 @@ def Range(begin: int, end: int | None = None) -> range:
 
 def module_attrs(attrs: _Mapping[str, _Any]) -> _ModuleAttrs:
     """Give attributes to the module: `I.module_attrs({"param_num": 6})`."""
-    if not isinstance(attrs, _Mapping):
-        raise TypeError(f"`I.module_attrs` takes a dictionary, but `{attrs!r}` was given")
-    return _ModuleAttrs(_Attrs(attrs))
+    return _ModuleAttrs(_written_attrs("I.module_attrs", attrs))
 
 
 def module_global_infos(infos: _Mapping[str, _Sequence[_Any]]) -> _ModuleInfos:
@@ -49,8 +48,18 @@ def module_global_infos(infos: _Mapping[str, _Sequence[_Any]]) -> _ModuleInfos:
     if not isinstance(infos, _Mapping):
         raise TypeError(f"`I.module_global_infos` takes a dictionary, but `{infos!r}` was given")
     for name, records in infos.items():
+        if not isinstance(name, str):
+            raise TypeError(
+                f"the names of `I.module_global_infos` are strings, but `{name!r}` was given"
+            )
         if not isinstance(records, list | tuple):
             raise TypeError(f"`{name}` of `I.module_global_infos` must be a list of records")
+        for record in records:
+            if not isinstance(record, _GlobalInfo):
+                raise TypeError(
+                    f"`{name}` of `I.module_global_infos` lists `{record!r:.80}` of type "
+                    f"{type(record).__name__}, which is no record such as I.vdevice"
+                )
     return _ModuleInfos({name: tuple(records) for name, records in infos.items()})
 
 

@@ -42,6 +42,9 @@ class Vocabulary(Members):
         """The member of that name in a table, None where there is none."""
         return None if isinstance(self._members, ModuleType) else self._members.get(name)
 
+    def __repr__(self) -> str:
+        return self._name
+
 
 # Names of TVM that have no place here, with what does their work.
 _NO_TENSOR_IR = "there are no TensorIR functions; R.call_pure_packed calls a Python function"
@@ -115,6 +118,9 @@ class Operators(Members):
         raise unknown_member(self._script, name, [*names, *self._more])
 
     __getattr__ = member
+
+    def __repr__(self) -> str:
+        return self._script
 
     def __dir__(self) -> list[str]:
         """What lies right below the name, for whoever completes it."""

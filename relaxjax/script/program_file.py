@@ -4,14 +4,12 @@ Nothing in such a file is executed, and what is read is bounded by the size of t
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Constant
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import print_apart
 from relaxjax.ir.tensor_json import KIND
@@ -20,9 +18,9 @@ from .printed import PRINTED_NAMES, check_printed
 from .source import text_source
 from .tensor_file import Array, FileKind, TensorFile, write_tensors
 from .text import from_source
+from .written import foreign_part
 
 MOST_SCRIPT = 32_000_000  # characters: a safetensors header may be 100 MB, parsed text much more
-_WRITTEN = (str, bytes, int, float, complex, NoneType)
 _CONSTANTS = "constants/"
 
 
@@ -45,31 +43,12 @@ def write_program(
 
 def _check_attrs(owner: str, attrs: Attrs) -> None:
     for name, value in attrs.items():
-        foreign = next(filter(_is_foreign, _leaves(value)), None)
+        foreign = foreign_part(value)
         if foreign is not None:
             raise TypeError(
                 f"the attribute `{name}` of {owner} cannot be saved: `{foreign!r:.80}` of type "
                 f"{type(foreign).__name__} is no number, text, tensor or type"
             )
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """What an attribute holds, in tuples and mappings too."""
-    match value:
-        case tuple():
-            for item in value:
-                yield from _leaves(item)
-        case Attrs():
-            yield from _leaves(tuple(value.values()))
-        case _:
-            yield value
-
-
-def _is_foreign(value: Any) -> bool:
-    """Whether the text of a value is none that can be read back."""
-    if isinstance(value, _WRITTEN):
-        return False
-    return isinstance(value, Function) or not type(value).__module__.startswith("relaxjax.")
 
 
 def read_program(path: str | os.PathLike[str], kind: FileKind) -> tuple[IRModule, dict[str, Array]]:

@@ -52,6 +52,8 @@ def number(dtype: str, value: Any) -> Any:
 
 def symbolic_var(name: str, dtype: Any = "int64", *, ty: Any = None) -> SymbolicVar:
     """A symbolic dimension of that name; `ty` says its type, as `dtype` does."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a symbolic dimension is a string, found `{name!r}`")
     dtype = dtype if ty is None else ty
     dtype = dtype.dtype if isinstance(dtype, PrimType) else dtype
     if dtype != "int64":

@@ -22,7 +22,7 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.expr import const as tensor_const
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import FuncType, TupleType, Type, dtype_name
 from relaxjax.ops.packed import as_held
 
@@ -185,7 +185,7 @@ def _call_extern(
     callee = function
     if isinstance(function, str):
         callee = ExternFunc(as_held(function), ty=FuncType(pure=pure))
-    elif not isinstance(function, Expr):
+    elif not isinstance(function, Expr) or isinstance(function, Op):
         raise TypeError(f"a function from outside is called by its name, not by `{function!r}`")
     return Call(callee, tuple(map(as_expr, args)), Attrs(attrs), _types(ty_args))
 

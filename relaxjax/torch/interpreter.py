@@ -14,7 +14,7 @@ from relaxjax.ir.types import TensorType, Type
 from relaxjax.ops.emit import call, dtype_of
 
 from .aten.places import INSTEAD
-from .aten.table import TABLE, Entry, functional, in_place, known
+from .aten.table import TABLE, Entry, functional, in_place, known, of_out
 from .chosen import BY_MASK, UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same_value
 from .errors import TorchImportError
 from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
@@ -42,6 +42,7 @@ _CHECKS = (
 )
 _WITHOUT_GRADIENTS = "higher_order.wrap_with_set_grad_enabled"
 _AUTOCAST = "higher_order.wrap_with_autocast"
+_OURS = ("aten.", "higher_order.")  # the namespaces of PyTorch's own operators
 _MOST_LINES = 3
 # What a rule raises for arguments that it cannot take, a scalar where it counts axes among them.
 _REFUSALS = (TypeError, ValueError, NotImplementedError, LookupError, ArithmeticError)
@@ -111,11 +112,13 @@ class Interpreter:
         elif node.target == _AUTOCAST:
             *_, inner = (one for one in node.arguments.values() if isinstance(one, SubGraph))
             place = list(node.arguments.values()).index(inner)
-            if node.arguments["1"] is not None or list(node.arguments.values())[2]:
+            if list(node.arguments.values())[2]:  # whether it is enabled
                 raise TorchImportError("autocast is not read: export without it")
             self._inline(node, inner, list(node.arguments.values())[place + 1 :], True)
         elif in_place(node.target):
-            self._write(node)
+            self._write(node, next(iter(node.arguments)), functional(node.target))
+        elif (plain := of_out(node.target)) is not None:
+            self._write(node, "out", plain)
         else:
             self._compute(node)
 
@@ -223,18 +226,17 @@ class Interpreter:
             return old.strides == new.strides
         return is_view(old.example, old.strides, new.example)
 
-    def _write(self, node: Node) -> None:
-        """An operator that writes its result to its first argument."""
-        first, *others = node.arguments
-        target = self.value(node.arguments[first])
+    def _write(self, node: Node, into: str, plain: str) -> None:
+        """An operator that writes what another one computes to one of its arguments."""
+        target = self.value(node.arguments[into])
         if not isinstance(target, Tensor):
             raise TorchImportError(f"{UNKNOWN_SIZE}, and it is written to: choose by torch.where")
-        old, plain = target.read(), functional(node.target)
-        given = {name: self.read(node.arguments[name]) for name in others}
-        if concerned(plain, {first: old, **given}):
-            new = computed(plain, {first: old, **given}, self._same)
+        old = target.read()
+        given = {name: self.read(one) for name, one in node.arguments.items() if name != "out"}
+        if concerned(plain, given):
+            new = computed(plain, given, self._same)
         else:
-            new = TABLE[plain].rule(old, **given)
+            new = TABLE[plain].rule(**given)
         if dtype_of(new) != dtype_of(old):
             new = call("astype", new, dtype_of(old))
         name = _only(node)
@@ -293,7 +295,7 @@ def check_known(name: str, graph: Graph) -> None:
         places = list(lines[target])
         more = f", and {len(places) - _MOST_LINES} other lines" if len(places) > _MOST_LINES else ""
         where = f", at {', '.join(places[:_MOST_LINES])}{more}" if places else ""
-        instead = INSTEAD.get(target.split(".")[1]) if target.startswith("aten.") else None
+        instead = INSTEAD.get(target.split(".")[1]) if target.startswith(_OURS) else None
         mend = "" if instead is None else f"; {instead}"
         rows.append(f"  {target}, {count} time{'s' if count > 1 else ''}{where}{mend}")
     listed = "\n".join(rows)

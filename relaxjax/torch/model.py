@@ -27,6 +27,7 @@ from relaxjax.trainable.names import BACKBONE, PARAM_NUM, STATE_NUM
 from relaxjax.training import Trainer
 
 from .archive import read_archive
+from .errors import TorchImportError
 from .importer import import_program
 from .loss_modules import is_torch_loss, loss_of
 from .program import Array, TorchProgram
@@ -212,7 +213,13 @@ def _read(program: Any, example_inputs: tuple[Any, ...], options: dict[str, Any]
 def _saved(program: Any) -> TorchProgram:
     """An exported program, by way of the file that torch makes of it."""
     file = io.BytesIO()
-    importlib.import_module("torch.export").save(program, file)
+    try:
+        importlib.import_module("torch.export").save(program, file)
+    except NotImplementedError as error:
+        raise TorchImportError(
+            f"PyTorch cannot write what the model takes or gives: {error} Take and give tensors, "
+            "tuples, lists and dicts alone, as by `values, places = x.topk(2)`"
+        ) from error
     file.seek(0)
     return read_archive(file, "the exported program")
 

@@ -70,6 +70,9 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
         (tensor(1, 2, N, N), None, [1.5, 1.5]), {}, "an axis of n times 1.5 has no size"
     ),
     "lstm.input": ((tensor(5, 2, 4), *LSTM), {}, "an LSTM with projections"),
+    "matrix_exp.default": (
+        (tensor(3, 3, dtype="complex64"),), {}, "a matrix of complex numbers is not there here"
+    ),
     "split.Tensor": ((tensor(N), 3), {}, "an axis of n is cut into pieces of 3"),
     "unbind.int": ((tensor(N, 2),), {}, "an axis of n is taken apart"),
 }  # fmt: skip

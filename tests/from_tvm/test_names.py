@@ -31,3 +31,12 @@ def test_what_is_out_of_scope_is_not_here() -> None:
         except ImportError:
             continue
         assert not hasattr(module, name), path
+
+
+def test_no_module_of_ours_stands_among_the_names_of_relax() -> None:
+    """`@relax.function` found the module where functions are defined, which cannot be called."""
+    relax = import_module(f"{ROOT}.relax")
+    homes = {getattr(value, "__name__", "") for value in vars(relax).values()}
+    assert not [home for home in homes if home.startswith("relaxjax.ir.")]
+    with pytest.raises(AttributeError, match=r"no `tvm\.relax\.function`; did you mean `Function`"):
+        _ = relax.function

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from relaxjax.ir.dims import (
     as_dim,
     can_prove_different,
     can_prove_equal,
+    compare,
     dim_max,
     dim_min,
     dim_text,
@@ -181,6 +183,23 @@ def test_a_name_is_no_dimension_yet() -> None:
 def test_arithmetic_with_what_is_no_dimension_is_an_error() -> None:
     with pytest.raises(TypeError, match=r"`1\.5` is no dimension"):
         N + 1.5  # type: ignore[operator]  # what is tested
+
+
+@pytest.mark.parametrize("rule", [mod, floordiv, dim_max, dim_min])
+@pytest.mark.parametrize("other", [1.5, "m", None])
+def test_atoms_of_what_is_no_dimension_are_errors(rule: Any, other: Any) -> None:
+    for operands in ((N, other), (other, N)):
+        with pytest.raises(TypeError, match="is no dimension"):
+            rule(*operands)
+
+
+def test_numbers_of_numpy_stand_in_arithmetic() -> None:
+    two: Any = np.int64(2)
+    assert N + two == N + 2
+    assert mod(N, two) == mod(N, 2)
+    assert floordiv(N * 4, two) == N * 2
+    assert dim_max(N, two) == dim_max(N, 2)
+    assert compare("<", N, two) == compare("<", N, 2)
 
 
 def test_division_by_zero_names_the_dimension() -> None:

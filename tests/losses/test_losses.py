@@ -18,13 +18,17 @@ from relaxjax.losses import (
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CosineLoss,
+    CrossEntropyLoss,
+    GaussianNLLLoss,
     HingeLoss,
     HuberLoss,
     KLDivLoss,
     L1Loss,
     Loss,
+    MarginRankingLoss,
     MSELoss,
     SmoothL1Loss,
+    TripletMarginLoss,
 )
 from relaxjax.losses.base import Reduction
 from relaxjax.passes import Gradient
@@ -303,9 +307,39 @@ def test_a_weighted_mean_in_half_precision_has_sums_that_it_does_not_hold() -> N
     assert value(MSELoss(), many, np.zeros_like(many), np.ones_like(many)) == 4
 
 
+@pytest.mark.parametrize(
+    ("make", "name", "wanted"),
+    [
+        (BCEWithLogitsLoss, "pos_weight", "a number of at least 0"),
+        (CosineEmbeddingLoss, "margin", "a number"),
+        (GaussianNLLLoss, "eps", "a number above 0"),
+        (HingeLoss, "margin", "a number"),
+        (MarginRankingLoss, "margin", "a number"),
+        (SmoothL1Loss, "delta", "a number above 0"),
+        (TripletMarginLoss, "eps", "a number of at least 0"),
+        (TripletMarginLoss, "p", "a number above 0"),
+    ],
+)
+def test_options_that_are_no_numbers_are_refused(make: Any, name: str, wanted: str) -> None:
+    for wrong in ("a", None, float("nan"), True, [1, 2], np.ones(3, "float32")):
+        with pytest.raises(ValueError, match=f"`{name}` must be {wanted}, but it is"):
+            make(**{name: wrong})
+    one = make(**{name: np.float32(1)})
+    assert one == make(**{name: 1.0})
+    assert type(getattr(one, name)) is float
+
+
+def test_a_reduction_or_an_ignored_class_of_several_numbers_is_refused() -> None:
+    several: Any = np.ones(3, "int64")
+    with pytest.raises(ValueError, match="`reduction` must be one of"):
+        MSELoss(several)
+    with pytest.raises(TypeError, match="`ignore_index` must be an id of a class"):
+        CrossEntropyLoss(ignore_index=several)
+
+
 @pytest.mark.parametrize("delta", [0.0, -1.0])
 def test_huber_needs_a_positive_delta(delta: float) -> None:
-    with pytest.raises(ValueError, match=f"`delta` must be above zero, but it is {delta}"):
+    with pytest.raises(ValueError, match=f"`delta` must be a number above 0, but it is {delta}"):
         HuberLoss(delta=delta)
 
 

@@ -144,7 +144,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: _value(GaussianNLLLoss(), a[:, :1], sizes, b[:, :1]),
         r"`predictions` have the shape \(6, 1\), and `variances` the shape \(6, 5\)",
     ),
-    "no power": (lambda: TripletMarginLoss(p=0.0), "`p`, .* must be above 0, found 0.0"),
+    "no power": (lambda: TripletMarginLoss(p=0.0), "`p` must be a number above 0, but it is 0.0"),
     "targets end to end": (
         lambda: _value(
             CTCLoss(), *(x.ravel() if i == 1 else x for i, x in enumerate(_sequences()))
@@ -167,3 +167,16 @@ def test_what_is_refused(name: str) -> None:
     make, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+@pytest.mark.parametrize("blank", [-1, 1.5, True, "a"])
+def test_a_blank_that_is_no_class_is_refused(blank: Any) -> None:
+    with pytest.raises(ValueError, match="`blank` must be the id of a class, but it is"):
+        CTCLoss(blank=blank)
+
+
+def test_a_blank_beyond_the_classes_is_refused() -> None:
+    types = (TensorType((7, 3, 4), "float32"), TensorType((3, 3), "int64"))
+    lengths = [TensorType((3,), "int64")] * 2
+    with pytest.raises(ValueError, match="`blank` must be the id of a class, below 4, but it is 4"):
+        CTCLoss(blank=4)(*types, *lengths)

@@ -71,6 +71,10 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             lambda: call("exp", i(2)),
             "relax.exp: `x` must have a float dtype, found int64: convert it with astype",
         ),
+        (
+            lambda: call("exp", Var("x", TensorType((2,), "complex64"))),
+            "relax.exp: `x` must have a dtype of real numbers, found complex64: L.real and L.imag",
+        ),
     ],
     "elementwise": [
         (

@@ -42,7 +42,7 @@ def test_what_is_no_number_is_an_error(lr: Any) -> None:
         SGD(lr)
 
 
-@pytest.mark.parametrize("lr", ["0.1", None, [0.1], True])
+@pytest.mark.parametrize("lr", ["0.1", None, [0.1], True, np.ones(2)])
 def test_a_rate_of_an_optimizer_of_optax_is_a_number_or_a_schedule(lr: Any) -> None:
     match = r"AdamW: `lr` must be a number or a schedule of optax's, but it is .* of type"
     with pytest.raises(TypeError, match=match):
@@ -54,6 +54,20 @@ def test_a_schedule_is_for_optimizers_of_optax() -> None:
     match = r"Adam: `lr` must be a number, .*: schedules are for .* AdamW or from_optax\(optax.adam"
     with pytest.raises(TypeError, match=match):
         Adam(schedule)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("betas", r"`betas`: for betas=\(0.9, 0.999\) write b1=0.9, b2=0.999; optax.adamw has b1,"),
+        ("weight_decai", "`weight_decai`; did you mean `weight_decay`.*; optax.adamw has b1, b2"),
+    ],
+)
+def test_an_option_that_optax_does_not_have_is_told_with_those_it_has(
+    option: str, message: str
+) -> None:
+    with pytest.raises(TypeError, match=f"AdamW has no option {message}"):
+        AdamW(0.1, **{option: (0.9, 0.99)})
 
 
 @pytest.mark.parametrize("betas", [0.9, (0.9,), (0.9, 0.99, 0.999)])

@@ -1,6 +1,7 @@
 """What the operators of PyTorch compute, by those of Relax."""
 
 from . import antialiased as antialiased
+from . import areas as areas
 from . import attending as attending
 from . import binary as binary
 from . import copies as copies
@@ -33,4 +34,7 @@ from . import short_time as short_time
 from . import slicing as slicing
 from . import special as special
 from . import spectra as spectra
+from .aliases import declare_aliases as _declare_aliases
 from .table import TABLE as TABLE
+
+_declare_aliases()

@@ -6,6 +6,7 @@ from relaxjax.ops.emit import call, dtype_of, ndim_of, scalar, where
 from .matrices import identity
 from .pairs import fixed
 from .promotion import cast
+from .spectra import is_complex
 from .table import aten
 
 # Higham's approximants (2005) by dtype: the norm up to which they hold, and the coefficients of
@@ -31,6 +32,8 @@ def matrix_exp(self: Expr) -> Expr:
     It is NaN where the norm of a matrix is above 2 ** 16 times what an approximant is good for.
     """
     dtype = dtype_of(self)
+    if is_complex(self):
+        raise ValueError("the exponential of a matrix of complex numbers is not there here")
     if dtype not in _APPROXIMANTS:
         return cast(matrix_exp(cast(self, "float32")), dtype)
     limit, coefficients = _APPROXIMANTS[dtype]

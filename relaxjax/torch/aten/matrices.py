@@ -11,6 +11,7 @@ from .magnitudes import magnitude
 from .promotion import promoted
 from .reductions import vector_norm
 from .shapes import broadcast_sizes, expand, place_of, transpose
+from .spectra import conj
 from .table import aten
 
 
@@ -154,7 +155,7 @@ def cross_along_any(self: Expr, other: Expr, dim: int | None = None) -> Expr:
 @aten("linalg_vecdot.default")
 def vecdot(x: Expr, y: Expr, dim: int = -1) -> Expr:
     first, second = promoted(x, y)
-    found = first * second
+    found = conj(first) * second
     return call("sum", found, [place_of(dim, ndim_of(found))])
 
 

@@ -36,6 +36,25 @@ def replication_pad(self: Expr, padding: Sequence[Dim]) -> Expr:
     return padded(self, padding, "edge", 0)
 
 
+@aten("pad_sequence.default")
+def pad_sequence(
+    sequences: Sequence[Expr],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Expr:
+    """Sequences as rows of one tensor, as long as the longest."""
+    longest: Dim = 0
+    for one in sequences:
+        longest = dim_max(longest, dims_of(one)[0])
+    rows = []
+    for one in sequences:
+        missing = longest - dims_of(one)[0]
+        room = [0, missing] if padding_side == "right" else [missing, 0]
+        rows.append(padded(one, [0, 0] * (ndim_of(one) - 1) + room, "constant", padding_value))
+    return call("stack", rows, 0 if batch_first else 1)
+
+
 def padded(x: Expr, widths: Sequence[Dim], mode: str, value: Any) -> Expr:
     """Padded by torch's widths, the pairs of the last axis first; negative ones cut off."""
     pairs = list(zip(widths[::2], widths[1::2], strict=True))

@@ -29,6 +29,8 @@ INSTEAD: Mapping[str, str] = {
     "linalg_pinv": "write torch.linalg.solve(x.mT @ x, x.mT) for a matrix of full column rank",
     "linalg_cond": "divide the first of torch.linalg.svdvals(x) by the last",
     **dict.fromkeys(("linalg_eig", "linalg_eigvals"), _SYMMETRIC),
+    "cond": "compute both and choose by torch.where, where both and their slopes are finite",
+    "linalg_householder_product": 'write torch.linalg.qr, or orthogonal_map="cayley"',
     "as_strided": "say what it shows by unfold, slices, expand or torch.diagonal",
     "index_reduce": "write scatter_reduce, whose index is as large as the source",
     "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",

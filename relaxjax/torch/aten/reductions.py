@@ -11,6 +11,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, 
 from .magnitudes import magnitude, powers, root
 from .promotion import cast, floating, is_floating, kind_of, promoted
 from .shapes import on_rows, place_of
+from .spectra import conj
 from .table import aten
 
 Axes = Sequence[int] | int | None
@@ -325,9 +326,14 @@ def argsort(self: Expr, dim: int = -1, descending: bool = False, stable: bool = 
     return call("argsort", self, place_of(dim, ndim_of(self)), descending, "int64")
 
 
-@aten("dot.default", "vdot.default")
-def dot(self: Expr, tensor: Expr | None = None, other: Expr | None = None) -> Expr:
-    return call("sum", self * (other if tensor is None else tensor))
+@aten("dot.default")
+def dot(self: Expr, tensor: Expr) -> Expr:
+    return call("sum", self * tensor)
+
+
+@aten("vdot.default")
+def vdot(self: Expr, other: Expr) -> Expr:
+    return call("sum", conj(self) * other)
 
 
 @aten("trace.default")

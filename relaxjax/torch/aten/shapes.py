@@ -94,6 +94,11 @@ def flatten(self: Expr, start_dim: int = 0, end_dim: int = -1) -> Expr:
     return shaped(self, [*sizes[:first], product(sizes[first : last + 1]), *sizes[last + 1 :]])
 
 
+@view("ravel.default", put=_put_reshaped, may_copy=True)
+def ravel(self: Expr) -> Expr:
+    return flatten(self)
+
+
 @view("unflatten.int", put=_put_reshaped)
 def unflatten(self: Expr, dim: int, sizes: Sequence[Dim]) -> Expr:
     whole = dims_of(self)
@@ -140,9 +145,18 @@ def _put_transposed(base: Expr, new: Expr, dim0: int, dim1: int) -> Expr:
     return transpose(new, dim0, dim1)
 
 
-@view("transpose.int", "swapaxes.default", "swapdims.default", put=_put_transposed)
+@view("transpose.int", "swapdims.default", put=_put_transposed)
 def transpose(self: Expr, dim0: int = 0, dim1: int = 1) -> Expr:
     return permute(self, _swapped(ndim_of(self), dim0, dim1))
+
+
+def _put_swapped(base: Expr, new: Expr, axis0: int, axis1: int) -> Expr:
+    return transpose(new, axis0, axis1)
+
+
+@view("swapaxes.default", put=_put_swapped)
+def swapaxes(self: Expr, axis0: int, axis1: int) -> Expr:
+    return transpose(self, axis0, axis1)
 
 
 def _put_t(base: Expr, new: Expr) -> Expr:
@@ -167,7 +181,7 @@ def _put_matrices(base: Expr, new: Expr) -> Expr:
     return transpose(new, -2, -1)
 
 
-@view("mT.default", "adjoint.default", "matrix_H.default", put=_put_matrices)
+@view("mT.default", put=_put_matrices)
 def matrices_transposed(self: Expr) -> Expr:
     return transpose(self, -2, -1)
 

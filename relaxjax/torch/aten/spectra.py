@@ -13,7 +13,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar
 
 from .padding import padded
 from .promotion import cast, floating, kind_of
-from .shapes import place_of
+from .shapes import place_of, transpose
 from .slicing import roll, sliced
 from .table import aten, view
 
@@ -37,6 +37,13 @@ def real(self: Expr) -> Expr:
 @view("imag.default")
 def imag(self: Expr) -> Expr:
     return _lax("imag", self)
+
+
+@aten("isreal.default")
+def isreal(self: Expr) -> Expr:
+    if not is_complex(self):
+        return call("ones_like", self, "bool")
+    return call("equal", _lax("imag", self), scalar(0, _lax("imag", self)))
 
 
 @aten("complex.default")
@@ -70,6 +77,17 @@ def conj(self: Expr) -> Expr:
 
 
 aten("conj_physical.default", "_conj_physical.default")(conj)
+
+
+def _put_adjoint(base: Expr, new: Expr) -> Expr:
+    return adjoint(new)
+
+
+@view("adjoint.default", "mH.default", "matrix_H.default", put=_put_adjoint)
+def adjoint(self: Expr) -> Expr:
+    return conj(transpose(self, -2, -1))
+
+
 view("resolve_conj.default", "resolve_neg.default")(lambda self: self)
 
 
@@ -179,6 +197,21 @@ for _kind in ("FFT", "IFFT", "RFFT", "IRFFT"):
     aten(f"{_name}.default")(_one(_kind))
     aten(f"{_name}2.default")(_several(_kind, (-2, -1)))
     aten(f"{_name}n.default")(_several(_kind, None))
+
+
+_OTHER_WAY = {"forward": "backward", "ortho": "ortho"}  # a scale, of the transform that goes back
+
+
+@aten("fft_hfft.default")
+def hfft(self: Expr, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Expr:
+    way = _OTHER_WAY.get(norm or "backward", "forward")
+    return along(conj(self), "IRFFT", place_of(dim, ndim_of(self)), n, way)
+
+
+@aten("fft_ihfft.default")
+def ihfft(self: Expr, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Expr:
+    way = _OTHER_WAY.get(norm or "backward", "forward")
+    return conj(along(self, "RFFT", place_of(dim, ndim_of(self)), n, way))
 
 
 # The numbers by which ATen says how a transform is scaled: not, by the root, by the count.

@@ -66,5 +66,19 @@ def in_place(target: str) -> bool:
     return len(parts) == 3 and parts[1].endswith("_") and not parts[1].endswith("__")
 
 
+def of_out(target: str) -> str | None:
+    """The overload that computes what one that writes to an argument `out` does, if that is known.
+
+    An overload that is called `out` alone stands for the one of tensors.
+    """
+    head, _, overload = target.rpartition(".")
+    if overload != "out" and not overload.endswith("_out"):
+        return None
+    plain = overload.removesuffix("out").removesuffix("_")
+    found = (f"{head}.{name}" for name in ([plain] if plain else ["Tensor", "default"]))
+    return next((one for one in found if one in TABLE), None)
+
+
 def known(target: str) -> bool:
-    return (functional(target) if in_place(target) else target) in TABLE
+    plain = functional(target) if in_place(target) else of_out(target) or target
+    return plain in TABLE

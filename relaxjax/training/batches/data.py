@@ -1,5 +1,6 @@
 """The data that `fit` is given: something to iterate over, or a function from the epoch to that."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import chain
 from types import FunctionType
@@ -13,7 +14,7 @@ Data: TypeAlias = Given | Callable[[int], Given]
 
 def batches_of(data: Data, epoch: int) -> Given:
     """The batches of an epoch, counted from 0."""
-    found = data(epoch) if callable(data) else data
+    found = _called(data, epoch) if callable(data) else data
     if isinstance(found, Mapping):
         raise TypeError(
             f"data is batches, but a mapping of {', '.join(f'`{name}`' for name in found)} "
@@ -25,6 +26,22 @@ def batches_of(data: Data, epoch: int) -> Given:
             f"{f'it gave {found!r}' if callable(data) else f'{found!r} was given'}"
         )
     return found
+
+
+def _called(data: Callable[[int], Given], epoch: int) -> Given:
+    """What a function gives for an epoch; one that does not take its number is an error."""
+    try:
+        signature = inspect.signature(data)
+    except (TypeError, ValueError):  # of what is not written in Python
+        return data(epoch)
+    try:
+        signature.bind(epoch)
+    except TypeError as error:
+        raise TypeError(
+            f"data that is a function takes the number of the epoch, but `{data!r:.80}` does not: "
+            f"{error}; write `lambda epoch: ...`, or give the batches themselves"
+        ) from None
+    return data(epoch)
 
 
 def length_of(batches: Given, default: int | None) -> int | None:

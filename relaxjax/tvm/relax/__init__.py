@@ -1,6 +1,7 @@
 """Relax, where TVM has it."""
 
 from importlib import import_module
+from types import ModuleType
 
 from relaxjax.ir import *  # noqa: F403  # nodes and types, by their new names and their old ones
 from relaxjax.ir.function import Binding as Binding
@@ -29,6 +30,10 @@ from .expr_functor import PyExprVisitor as PyExprVisitor
 from .pipeline import get_pipeline as get_pipeline
 from .vm import VirtualMachine as VirtualMachine
 
-# The star brought modules of these names too, which `from . import op` would leave in their place.
+# The star brought modules too: two whose names `from . import op` would leave in their place, and
+# many that TVM does not have here, such as `function`.
+for _name, _value in list(globals().items()):
+    if isinstance(_value, ModuleType) and _value.__name__.startswith("relaxjax.ir."):
+        del globals()[_name]
 expr = import_module(".expr", __name__)
 op = import_module(".op", __name__)

@@ -131,6 +131,74 @@ def main(x: {T3}, {GETTER}) -> R.Tensor(dtype="float32", ndim=1):
     )
 
 
+def test_a_weight_whose_sizes_another_tells_is_loaded_behind_that() -> None:
+    first, second = 'R.Tensor(("n", "n * 2"), "float32")', 'R.Tensor(("m", "n + m"), "float32")'
+    check_rewrite(
+        LazyGetInput(),
+        f"""
+@R.function
+def main(w: {second}, b: {first}) -> R.Tensor(("m", "n + m"), "float32"):
+    n, m = T.int64(), T.int64()
+    y = R.add(w, w)
+    return y
+""",
+        f"""
+@R.function
+def main({GETTER}) -> R.Tensor(dtype="float32", ndim=2):
+    n, m = T.int64(), T.int64()
+    R.func_attr({{"num_input": 1}})
+    {loaded(1, "b", ty='R.Tensor((n, n * 2), "float32")')}
+    {loaded(0, "w", ty='R.Tensor((m, n + m), "float32")')}
+    y = R.add(w, w)
+    return y
+""",
+        again=False,
+    )
+
+
+def test_weights_that_tell_the_sizes_of_one_another_are_refused() -> None:
+    mod = parse_functions("""
+@R.function
+def main(w: R.Tensor(("n", "m * 2"), "float32"), b: R.Tensor(("m", "n + 1"), "float32")):
+    y = R.add(w, w)
+    return y
+""")
+    with pytest.raises(ValueError, match="the weights `w`, `b` tell the sizes of one another"):
+        LazyGetInput()(mod)
+
+
+def test_a_shape_that_types_name_is_loaded_first() -> None:
+    found = LazyGetInput()(
+        parse_functions("""
+@R.function
+def main(w: R.Tensor((3,), "float32"), s: R.Shape(ndim=1)):
+    with R.dataflow():
+        z = R.zeros(s, "float32")
+        y = R.add(z, w)
+        R.output(y)
+    return y
+""")
+    )
+    well_formed(found)
+    assert [binding.var.name for binding in found["main"].body.blocks[0].bindings] == [
+        "s_untyped",
+        "s",
+    ]
+
+
+def test_a_function_that_hands_over_is_no_more_forced_to_be_pure() -> None:
+    function = f"""
+@R.function
+def main(x: {T3}) -> {T3}:
+    R.func_attr({{"relax.force_pure": True}})
+    y = R.sin(x)
+    return y
+"""
+    found = LazySetOutput()(parse_functions(function))
+    well_formed(found)
+    assert "relax.force_pure" not in found["main"].attrs
+
+
 def test_results_are_handed_over_behind_what_computes_them() -> None:
     check_rewrite(
         LazySetOutput(),

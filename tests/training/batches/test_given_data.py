@@ -139,3 +139,12 @@ def test_data_that_cannot_be_iterated_over() -> None:
         fit(classifier(), lambda epoch: none)
     with pytest.raises(TypeError, match=r"data is something to iterate over, .* but 3 was given"):
         fit(classifier(), DATA, 1, three, Told())
+
+
+def test_a_function_that_takes_no_epoch_is_an_error() -> None:
+    data: Any = lambda: DATA  # noqa: E731  # what is tested
+    match = "takes the number of the epoch, but .* does not: too many .*; write `lambda epoch"
+    with pytest.raises(TypeError, match=match):
+        classifier().fit(data, reporter=Told())
+    with pytest.raises(TypeError, match=match):
+        classifier().fit(DATA, 1, data, Told())
