@@ -14,6 +14,7 @@ from relaxjax.ir.function import Binding
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.op import ZERO_GRADIENT, ByResult, Op, Partial, arguments, fields_of, get_op
 from relaxjax.ir.span import located
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops import OpError
@@ -325,7 +326,7 @@ def fitted(call: Call, partial: Expr, arg: Expr) -> Expr:
         return get_op("relax.collapse_sum_like")(partial, arg)
     if same_dims(found.dims, wanted.dims):
         return partial
-    result = call.ty.ndim if isinstance(call.ty, TensorType) else -1
+    result = known_ndim(call)
     wide = sum(dim != 1 for dim in found.dims or ())
     with suppress(OpError):
         if result < 0 or wide <= max(wanted.ndim, result):  # nothing was broadcast to more

@@ -10,6 +10,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.retype import retyped
+from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
@@ -73,7 +74,7 @@ def _other_sizes(param: Var, axis: int | None) -> list[int]:
 def _batch_size(axes: Mapping[Var, int]) -> int:
     sizes: set[Any] = set()
     for param, axis in axes.items():
-        dims = param.ty.dims if isinstance(param.ty, TensorType) else None
+        dims = known_dims(param)
         if dims is None or not -len(dims) <= axis < len(dims):
             raise ValueError(f"`{param.name}` is of type {param.ty}: it has no axis {axis}")
         sizes.add(dims[axis])
@@ -147,6 +148,6 @@ def _ends(sizes: Sizes) -> list[tuple[int, int]]:
 
 def _sizes(item: Expr) -> Sizes:
     """The dimensions of a tensor that are numbers, all of them or none."""
-    dims = item.ty.dims if isinstance(item.ty, TensorType) else None
+    dims = known_dims(item)
     numbers = tuple(dim for dim in dims or () if isinstance(dim, int))
     return numbers if dims is not None and len(numbers) == len(dims) else ()

@@ -1,0 +1,27 @@
+"""What the type of a value says of it as a tensor: its dtype, its number of axes, their lengths."""
+
+from .dims import Dim
+from .expr import Expr
+from .types import TensorType
+
+
+def known_dtype(expr: Expr) -> str | None:
+    return expr.ty.dtype if isinstance(expr.ty, TensorType) else None
+
+
+def known_ndim(expr: Expr) -> int:
+    """The number of axes, -1 where it is not known or the value is no tensor."""
+    return expr.ty.ndim if isinstance(expr.ty, TensorType) else -1
+
+
+def known_dims(expr: Expr) -> tuple[Dim, ...] | None:
+    return expr.ty.dims if isinstance(expr.ty, TensorType) else None
+
+
+def static_dims(expr: Expr) -> tuple[int, ...] | None:
+    """The shape of a tensor where it is known in numbers."""
+    dims = known_dims(expr)
+    if dims is None:
+        return None
+    numbers = tuple(dim for dim in dims if isinstance(dim, int))
+    return numbers if len(numbers) == len(dims) else None
