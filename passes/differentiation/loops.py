@@ -12,16 +12,17 @@ from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tuples import Path, at, field_of
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import free_vars
 from relaxjax.ops.loop_types import steps_of
 
 from .activity import in_full
-from .adjoint import ZERO, Adjoint, Reverse, item, zeros
+from .adjoint import ZERO, Adjoint, Reverse, zeros
 from .dependence import Dependence, Functions
 from .loop_sums import Later, later_sums
 from .residuals import hoisted
-from .tuple_paths import Path, add_at, at, by_path, dependent_paths, unpacked
+from .tuple_paths import add_at, by_path, dependent_paths, unpacked
 from .vjp import Vjp, VjpOf, in_terms_of
 
 
@@ -190,7 +191,7 @@ class _Loop:
             for binding in self.vjp.forward.bindings():
                 builder.emit_binding(binding)
             result = builder.normalize_leaf(self.vjp.result)
-            carry, y = (builder.normalize_leaf(item(result, i)) for i in (0, 1))
+            carry, y = (builder.normalize_leaf(field_of(result, i)) for i in (0, 1))
             seq = builder.sequence((carry, Tuple((y, Tuple(self.residuals)))))
         return _step(params, seq)
 

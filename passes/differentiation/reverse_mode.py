@@ -25,6 +25,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import located
+from relaxjax.ir.tuples import field_of
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 
@@ -35,7 +36,7 @@ from .activity import (
     local_functions,
     module_functions,
 )
-from .adjoint import Adjoint, Cotangent, GradientError, Reverse, item, zeros
+from .adjoint import Adjoint, Cotangent, GradientError, Reverse, zeros
 from .checkpoints import EmitForward, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearize import linearize
@@ -166,7 +167,7 @@ class ReverseMode:
                 with builder.origin(result.span, getattr(result, "name", None)):
                     came: Cotangent = cotangent
                     if reached is not None:
-                        came = {index: item(cotangent, index) for index in reached}
+                        came = {index: field_of(cotangent, index) for index in reached}
                     adjoint.add(result, came)
                 adjoint.go_back(emitted.active_bindings())
                 backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))

@@ -14,6 +14,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import hide_unused_outputs
+from relaxjax.ir.tensor_types import has_floats
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute
 from relaxjax.ops.platform import chosen_platform, made_for
@@ -28,7 +29,6 @@ from .planning.recompute import kind_of
 from .program.caller import Caller, with_open_caller
 from .program.program import Program, check_sizes
 from .program.step import MemoryPlanError, Step
-from .program.waits import has_number
 
 # The bytes from which on a value is worth a transfer, and the same as a share of the peak.
 _LEAST = 2**16
@@ -193,7 +193,7 @@ def _moment(program: Program, stored: Collection[Var], first: int) -> Var | None
     before = (
         step.var
         for step in reversed(program.steps[program.split : first])
-        if step.var in stored and step.var not in program.foreign and has_number(step.var.ty)
+        if step.var in stored and step.var not in program.foreign and has_floats(step.var.ty)
     )
     return next(iter(deque(islice(before, _AHEAD), maxlen=1)), None)
 

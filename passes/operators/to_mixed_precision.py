@@ -22,6 +22,7 @@ from relaxjax.ir.function import (
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tuples import leaves
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import nested_sequences, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -123,7 +124,7 @@ class _Writer:
             self.in_half(self.ahead.pop(0), place, builder)
         value = None if isinstance(binding, MatchCast) else self.value(binding, place, builder)
         if value is None:
-            self.asked_full.update(var for var in _leaves(binding.value) if isinstance(var, Var))
+            self.asked_full.update(var for _, var in leaves(binding.value) if isinstance(var, Var))
             return None
         if _dtype_is(value.ty, binding.var.ty):
             return value
@@ -147,8 +148,8 @@ class _Writer:
                 return None
 
     def always(self, var: Var, call: Call, place: int, builder: BlockBuilder) -> Expr | None:
-        leaves = [leaf for arg in call.args for leaf in _leaves(arg)]
-        dtypes = {_dtype(leaf.ty) for leaf in leaves if is_float(_dtype(leaf.ty))}
+        parts = [leaf for arg in call.args for _, leaf in leaves(arg)]
+        dtypes = {_dtype(leaf.ty) for leaf in parts if is_float(_dtype(leaf.ty))}
         if not dtypes or not dtypes <= {_FULL, self.dtype} or _dtype(call.ty) not in (None, _FULL):
             return None
         given = [self.argument(arg, place, builder) for arg in call.args]
@@ -161,9 +162,9 @@ class _Writer:
         return builder.normalize(replace(call, args=tuple(given), attrs=attrs, ty=None))
 
     def follow(self, call: Call, place: int, builder: BlockBuilder) -> Expr | None:
-        leaves = [leaf for arg in call.args for leaf in _leaves(arg) if _dtype(leaf.ty) == _FULL]
+        parts = [leaf for arg in call.args for _, leaf in leaves(arg) if _dtype(leaf.ty) == _FULL]
         named = call.attrs.get("dtype") is not None or call.attrs.get("out_dtype") is not None
-        given = [self.at_hand(leaf, place) for leaf in leaves]
+        given = [self.at_hand(leaf, place) for leaf in parts]
         if named or True not in given or False in given:
             return None
         args = [self.argument(arg, place, builder) for arg in call.args]
@@ -205,14 +206,6 @@ class _Writer:
         if isinstance(source, Var) and _dtype(source.ty) == self.dtype:
             self.half[place, var] = source
             self.computed.add(var)
-
-
-def _leaves(expr: Expr) -> list[Expr]:
-    match expr:
-        case Tuple(fields=fields):
-            return [leaf for field in fields for leaf in _leaves(field)]
-        case _:
-            return [expr]
 
 
 def _dtype(ty: Type | None) -> str | None:

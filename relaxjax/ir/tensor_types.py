@@ -2,7 +2,7 @@
 
 from .dims import Dim
 from .expr import Expr
-from .types import TensorType
+from .types import TensorType, Type, is_float
 
 
 def known_dtype(expr: Expr) -> str | None:
@@ -25,3 +25,8 @@ def static_dims(expr: Expr) -> tuple[int, ...] | None:
         return None
     numbers = tuple(dim for dim in dims if isinstance(dim, int))
     return numbers if len(numbers) == len(dims) else None
+
+
+def has_floats(ty: Type | None) -> bool:
+    """Whether it is of numbers with a point, of which there are some."""
+    return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))

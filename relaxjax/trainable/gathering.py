@@ -24,8 +24,8 @@ from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.tensor_types import known_dims
-from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.tensor_types import has_floats, known_dims
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute, used_vars
 
 from .arguments import Arguments
@@ -99,7 +99,7 @@ class _Gathered:
         """Go on behind a binding, which used some variables whole."""
         if binding.var not in self.late:
             self.used_last = used or self.used_last
-        elif _is_moment(binding.var):
+        elif has_floats(binding.var.ty):
             self.moment = binding.var
 
 
@@ -195,12 +195,6 @@ def _behind_results(seq: SeqExpr) -> set[Var]:
     results = {var for one in fields for var in used_vars(one)}
     last = max((at for at, var in enumerate(bound) if var in results), default=len(bound))
     return set(bound[last + 1 :])
-
-
-def _is_moment(var: Var) -> bool:
-    """Whether something can wait for a value: for numbers with a point, of which there are some."""
-    ty = var.ty
-    return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))
 
 
 def _splits_of(value: Expr, splits: Mapping[Var, Splits]) -> Splits:

@@ -9,6 +9,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tensor_types import has_floats
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import all_vars
@@ -20,7 +21,6 @@ from ..program.loop_bodies import leaves
 from ..program.loop_pairs import LoopPair, first_and_second, function_in, loop_pairs
 from ..program.program import Program
 from ..program.step import size_of
-from ..program.waits import has_number
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _fetching(pair: LoopPair, indices: Collection[int]) -> Function:
 def _adjoint(back: Function) -> Place | None:
     """The way to a tensor of numbers that a step back is handed by the one before it."""
     found = tensors_in(back.params[0].ty)
-    return next((way for way, ty in found if has_number(ty)), None)
+    return next((way for way, ty in found if has_floats(ty)), None)
 
 
 def bytes_on_host(loop: Function, var: Var, at: Place = ()) -> int:

@@ -18,6 +18,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tuples import Path
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import all_vars, substitute
@@ -26,7 +27,7 @@ from relaxjax.passes.differentiation.vjp import in_terms_of
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
 from ..program.cuts import cheapest_cut
-from ..program.loop_pairs import LoopPair, Path, first_and_second, function_in, goes, loop_pairs
+from ..program.loop_pairs import LoopPair, first_and_second, function_in, goes, loop_pairs
 from ..program.program import Program
 from ..program.step import Step, read_step, size_of
 from .carries import Carried, carries_that_follow, emit_carried

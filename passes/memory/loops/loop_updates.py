@@ -12,6 +12,8 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import has_floats
+from relaxjax.ir.tuples import Path, leaves
 from relaxjax.ir.types import TensorType, same_type
 from relaxjax.ir.uses import Uses, values_of_kind
 from relaxjax.ir.walk import free_vars, used_vars
@@ -20,10 +22,8 @@ from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.simplification.tensors import is_elementwise, number_of
 
 from ..program.caller import Place, note_place, written_out
-from ..program.loop_pairs import Path, loop_call
+from ..program.loop_pairs import loop_call
 from ..program.step import size_of
-from ..program.waits import has_number
-from .nested_tuples import leaves
 
 # A set that keeps its order, so that a program is the same text in each process.
 Ordered: TypeAlias = dict[Var, None]
@@ -108,7 +108,7 @@ class StepProgram:
         given = [
             (path, gradient)
             for path, gradient in self._given(loop.var)
-            if has_number(gradient.ty) and size_of(gradient) >= least_bytes
+            if has_floats(gradient.ty) and size_of(gradient) >= least_bytes
         ]
         beside = _Beside(self, loop) if given else None
         found: list[Update] = []
@@ -245,7 +245,7 @@ class _Beside:
         for var in (*values, *stacks):
             for place in self.program.results.get(var, ()):
                 stack = self.program.stacks.get(place)
-                if stack is None or not same_type(stack.ty, var.ty) or not has_number(stack.ty):
+                if stack is None or not same_type(stack.ty, var.ty) or not has_floats(stack.ty):
                     return None
                 new[stack] = var
         is_whole = stacks.keys() <= new.keys()

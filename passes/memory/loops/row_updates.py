@@ -16,6 +16,8 @@ from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tensor_types import has_floats
+from relaxjax.ir.tuples import at, filled
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import all_vars, free_vars, used_vars
@@ -24,10 +26,8 @@ from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from ..program.caller import written_out
 from ..program.loop_pairs import first_and_second
-from ..program.waits import has_number
 from .carries import as_part, part_of, with_part
 from .loop_updates import Update
-from .nested_tuples import at, filled
 
 # What XLA may compute in each kernel that reads it.
 _INSIDE = ("elementwise", "broadcast", "injective")
@@ -229,9 +229,9 @@ class _Rows:
                     continue
                 seen.add(user)
                 is_end = user in self.ends or not self._is_inside(user)
-                if is_end and has_number(user.ty):
+                if is_end and has_floats(user.ty):
                     found[user] = None
-                if self._is_inside(user) or not has_number(user.ty):
+                if self._is_inside(user) or not has_floats(user.ty):
                     waiting.append(user)
         return list(found)
 
