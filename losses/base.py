@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.tensor_types import known_dtype, known_ndim
 from relaxjax.ir.types import TensorType, Type, is_float
+from relaxjax.ir.wording import quoted
 from relaxjax.ops.creation import ones_like
 from relaxjax.ops.declare import OpError
 from relaxjax.ops.emit import call, dtype_of, narrow, wide
@@ -121,7 +122,7 @@ class Loss:
         needed = [name for name, one in self.signature().parameters.items() if one.default is _NONE]
         targets = needed[self.num_backbone_outputs :]
         if len(targets) > 1:
-            listed = ", ".join(f"`{name}`" for name in targets)
+            listed = quoted(targets)
             raise TypeError(f"{type(self).__name__} compares with {listed}: give the types of all")
         if not targets:
             return ()

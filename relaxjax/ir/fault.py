@@ -10,6 +10,7 @@ from .module import IRModule
 from .node import Node
 from .printer import print_lines
 from .span import Span
+from .wording import counted
 
 RULES = {
     1: "a variable or function is defined before it is used, and once",
@@ -71,7 +72,7 @@ class WellFormedError(ValueError):
 
 def _report(program: IRModule | Function, faults: Sequence[Fault]) -> str:
     noun = "module" if isinstance(program, IRModule) else "function"
-    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    count = counted(len(faults), "fault")
     lines, places = _printed(program)
     parts = [f"the {noun} is not well-formed: {count}"]
     for number, fault in enumerate(faults[:_MAX_SHOWN], start=1):

@@ -14,6 +14,7 @@ from .identifiers import check_function_name
 from .node import Node, replace
 from .registry import did_you_mean
 from .span import Span
+from .wording import counted
 
 BaseFunc: TypeAlias = Function | ExternFunc
 
@@ -158,7 +159,7 @@ def _signature(name: str, function: BaseFunc) -> str:
         return f"{name}, from outside"
     count = len(list(function.body.bindings()))
     params = ", ".join(param.name for param in function.params)
-    return f"{name}({params}) -> {function.ret_ty}, {count} binding{'' if count == 1 else 's'}"
+    return f"{name}({params}) -> {function.ret_ty}, {counted(count, 'binding')}"
 
 
 def check_module(given: object, taker: str, mend: str = "") -> IRModule:

@@ -14,6 +14,7 @@ from .layout import LayoutRule
 from .registry import OPERATORS, did_you_mean, enter, named_operator
 from .scaling import ScalingRule
 from .types import ObjectType, TupleType, Type
+from .wording import quoted
 
 
 class NoGradient(Enum):
@@ -206,7 +207,7 @@ def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
     names, required, is_variadic = _places(call.op)
     surplus = len(call.args) > len(names) and not is_variadic
     if surplus or len(call.args) < required:
-        listed = ", ".join(f"`{name}`" for name in names)
+        listed = quoted(names)
         raise TypeError(
             f"{call.op.name} takes {listed}, but the call has {len(call.args)} arguments"
         )

@@ -12,6 +12,7 @@ from jax.dtypes import canonicalize_dtype
 from relaxjax.ir.dtypes import is_same
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import quoted
 from relaxjax.lowering.target import Place, devices_of
 from relaxjax.ops.lax import x64_enabled
 
@@ -64,7 +65,7 @@ def given_arrays(
 ) -> tuple[Any, ...]:
     """The arrays given for some variables, in the dtypes of these."""
     if len(values) != len(wanted):
-        names = ", ".join(f"`{var.name}`" for var in wanted) or "nothing"
+        names = quoted(var.name for var in wanted) or "nothing"
         raise ValueError(
             f"The length of the {what} does not match {taker}: it takes {names}, "
             f"but {len(values)} were given{_SAMPLES if len(values) > len(wanted) else ''}"
@@ -269,6 +270,6 @@ def tensor_type(var: Var) -> TensorType:
     raise TypeError(f"a trainer holds tensors only, but `{var.name}` is of type {var.ty}")
 
 
-def listed(values: Any) -> Sequence[Any]:
+def as_list(values: Any) -> Sequence[Any]:
     """One value, or several, as a list."""
     return values if isinstance(values, list | tuple) else (values,)
