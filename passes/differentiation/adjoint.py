@@ -348,3 +348,19 @@ def lying_as(value: Expr, ty: Type | None) -> Expr:
             return value if all(map(is_, parts, placed)) else Tuple(placed)
         case _:
             return value
+
+
+class WrittenOut(Adjoint):
+    """Adjoints as TVM writes them: each sum is bound at once, and the zeros in a tuple are tensors.
+
+    The names and the order of what TVM writes follow from what was added when, so this is a way to
+    add and no pass over the finished program, which does not hold that any more.
+    """
+
+    def sum(self, before: Cotangent, added: Cotangent, var: Var) -> Var:
+        whole = self.total(before, added) if isinstance(before, Expr) else self.whole(added, var)
+        return self.builder.emit(whole, named_after(var))
+
+    def parts(self, adjoint: Cotangent) -> dict[int, Cotangent]:
+        """The fields of a tuple that is bound before they are taken."""
+        return super().parts(self.leaf(adjoint) if isinstance(adjoint, Expr) else adjoint)
