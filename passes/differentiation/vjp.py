@@ -39,7 +39,6 @@ VjpByFields: TypeAlias = Callable[[frozenset[int] | None], Vjp]
 def in_terms_of(seq: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr:
     """A sequence with variables replaced, brought back into normal form."""
     changed = substitute(seq, mapping)
-    assert isinstance(changed, SeqExpr)
     builder = BlockBuilder()
     with builder.scope(taken=[var.name for var in bound_vars(changed)]):
         for binding in changed.bindings():

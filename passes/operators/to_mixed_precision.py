@@ -16,7 +16,6 @@ from relaxjax.ir.function import (
     DataflowBlock,
     Function,
     MatchCast,
-    SeqExpr,
     VarBinding,
 )
 from relaxjax.ir.module import IRModule
@@ -24,7 +23,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.tuples import leaves
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
-from relaxjax.ir.walk import nested_sequences, substitute
+from relaxjax.ir.walk import nested_blocks, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
@@ -85,7 +84,6 @@ def _with_half_params(function: Function, names: Sequence[str], dtype: str) -> F
     full = {p: kind(p.name, p.ty, span=p.span) for p in chosen}
     casts = tuple(VarBinding(full[p], get_op("relax.astype")(half[p], _FULL)) for p in chosen)
     body = substitute(function.body, full)
-    assert isinstance(body, SeqExpr)
     if kind is DataflowVar:
         first = replace(body.blocks[0], bindings=(*casts, *body.blocks[0].bindings))
         body = replace(body, blocks=(first,))
@@ -107,7 +105,7 @@ class _Writer:
         self.out_dtype = out_dtype
         self.ahead = list(ahead)
         self.params = function.params
-        blocks = [block for seq in nested_sequences(function) for block in seq.blocks]
+        blocks = list(nested_blocks(function))
         self.place = {b.var: n for n, block in enumerate(blocks) for b in block.bindings}
         self.half: dict[tuple[int, Var], Expr] = {}  # what a variable is in half precision
         self.computed: set[Var] = set()  # what half precision was good enough to compute

@@ -1,10 +1,10 @@
 """Grouping what runs on one device, so that it is compiled as one program there."""
 
 from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
+from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.walk import dataflow_blocks
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .grouping import Group, group_name, may_be_grouped, outlined
@@ -26,9 +26,7 @@ def GroupByVDevice(mod: IRModule) -> IRModule:
 def _groups(function: Function) -> list[Group]:
     return [
         Group(region, group_name(region), {"Primitive": True})
-        for seq in nested_sequences(function)
-        for block in seq.blocks
-        if isinstance(block, DataflowBlock)
+        for block in dataflow_blocks(function)
         for region in connected_regions(block.bindings, _labels(block))
         if len(region) > 1
     ]

@@ -131,6 +131,4 @@ def _caller(
             case _:
                 return expr
 
-    changed = with_vars(rewrite(function, rule), new)
-    assert isinstance(changed, Function)
-    return canonical_bindings(changed)
+    return canonical_bindings(with_vars(rewrite(function, rule), new))

@@ -87,9 +87,7 @@ def _with_symbols_of(outputs: Sequence[Expr], loss: Function) -> Function:
 
 
 def _body(loss: Function, consumed: dict[Var, Expr]) -> Function:
-    inlined = substitute(loss, consumed)
-    assert isinstance(inlined, Function)
-    return inlined
+    return substitute(loss, consumed)
 
 
 def _outputs(backbone: Function) -> tuple[Expr, ...]:

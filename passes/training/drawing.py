@@ -13,7 +13,14 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.uses import count_uses, values_of_kind
-from relaxjax.ir.walk import all_vars, map_bindings, nested_bindings, post_order, rewrite, used_vars
+from relaxjax.ir.walk import (
+    all_vars,
+    map_bindings,
+    map_sequences,
+    nested_bindings,
+    post_order,
+    used_vars,
+)
 from relaxjax.ops.loop_types import steps_of
 
 # Whether a call draws, and what it becomes when it is given a key.
@@ -110,14 +117,10 @@ def _opened(function: Function, draws: Draws) -> Function:
 def _without(function: Function, closures: Collection[Var]) -> Function:
     """`function` without the bindings of some closures."""
 
-    def changed(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        return map_bindings(expr, lambda binding: None if binding.var in closures else binding)
+    def less(seq: SeqExpr) -> SeqExpr:
+        return map_bindings(seq, lambda binding: None if binding.var in closures else binding)
 
-    less = rewrite(function, changed) if closures else function
-    assert isinstance(less, Function)
-    return less
+    return map_sequences(function, less) if closures else function
 
 
 def _closures_that_draw(function: Function, draws: Draws) -> dict[Var, Function]:

@@ -26,7 +26,15 @@ from .registry import function_method
 from .renew import renew, substitute_symbols
 from .types import FuncType, Type
 from .uses import count_uses
-from .walk import bound_vars, free_vars, global_vars, rewrite, substitute, type_symbols, type_vars
+from .walk import (
+    bound_vars,
+    free_vars,
+    global_vars,
+    map_sequences,
+    substitute,
+    type_symbols,
+    type_vars,
+)
 
 Functions = Mapping[str, Function]
 
@@ -125,7 +133,6 @@ def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
     named = {var for bound in bound_vars(copy_of_call.body) for var in type_vars(bound.ty)}
     shapes = tuple(VarBinding(param, given.pop(param)) for param in list(given) if param in named)
     body = substitute(copy_of_call.body, given)
-    assert isinstance(body, SeqExpr)
     first: tuple[Binding, ...] = (*casts, *shapes)
     return replace(body, blocks=(BindingBlock(first), *body.blocks)) if first else body
 
@@ -157,13 +164,8 @@ def open_calls(function: Function, callee: Callable[[Call], Function | None]) ->
         seq = opened(body, binding.value.args)
         return _ending_in_value(seq, builder.current_block_is_dataflow())
 
-    inlined = rewrite(expand_bindings(without_dataflow(function, too_narrow), rule), _tidy)
-    assert isinstance(inlined, Function)
-    return inlined
-
-
-def _tidy(expr: Expr) -> Expr:
-    return replace(expr, blocks=tidy_blocks(expr.blocks)) if isinstance(expr, SeqExpr) else expr
+    inlined = expand_bindings(without_dataflow(function, too_narrow), rule)
+    return map_sequences(inlined, lambda seq: replace(seq, blocks=tidy_blocks(seq.blocks)))
 
 
 def _fits_dataflow(seq: SeqExpr) -> bool:

@@ -67,7 +67,6 @@ def _in_one(function: Function, others: Mapping[str, Function]) -> Function:
     names = {var: first[place] for var, place in program.place_of.items()}
     again = {var: one for var, one in names.items() if one is not var}
     changed = substitute(whole, again)
-    assert isinstance(changed, Function)
     return remove_all_unused(changed)
 
 
