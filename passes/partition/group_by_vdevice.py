@@ -3,13 +3,14 @@
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import dataflow_blocks
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .grouping import Group, group_name, may_be_grouped, outlined
 from .regions import connected_regions
-from .relocation import MOVE, operator_of
+from .relocation import MOVE
 
 
 @pass_factory(opt_level=0)
@@ -44,7 +45,7 @@ def _labels(block: BindingBlock) -> dict[Var, str]:
 
 def _device(binding: Binding) -> str | None:
     """Where a call of an operator is computed, None for what may not be grouped."""
-    moves = isinstance(binding.value, Call) and operator_of(binding.value) == MOVE
+    moves = isinstance(binding.value, Call) and operator_name(binding.value) == MOVE
     if moves or not may_be_grouped(binding) or not isinstance(binding.var.ty, TensorType):
         return None
     return binding.var.ty.vdevice

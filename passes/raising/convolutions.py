@@ -38,7 +38,7 @@ def convolution(call: Call, reading: Reading) -> Expr | None:
 def _transposed(call: Call, reading: Reading) -> Expr | None:
     """`relax` has the kernel of the convolution that it is the transpose of, turned round."""
     attrs, count = call.attrs, known_ndim(call) - 2
-    sizes = static_dims(call.args[1])
+    sizes = static_dims(call.args[1].ty)
     if set(attrs["window_strides"]) != {1} or attrs["feature_group_count"] != 1 or sizes is None:
         return None
     layouts = _layouts(attrs["dimension_numbers"], SPATIAL[count])

@@ -100,7 +100,7 @@ def _loss(
     never = int(np.iinfo(np_dtype(labels)).min)
     if not fills(choice):
         return of_shape(_each(rows, flat, never), shape)
-    classes = static_dims(scores)
+    classes = static_dims(scores.ty)
     if classes is None:
         return None
     first, behind = const(0, labels), const(classes[-1], labels)

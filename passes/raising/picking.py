@@ -91,7 +91,7 @@ def _same_elements(expr: Expr, reading: Reading) -> Expr | None:
 def _picks_only_place(gather: Call) -> bool:
     """Whether all there is along some axes of one element is picked, by a number that is known."""
     data, places = gather.args
-    shape, numbers = static_dims(data), _numbers(gather)
+    shape, numbers = static_dims(data.ty), _numbers(gather)
     kept = len(numbers["offset_dims"]) + len(numbers["collapsed_slice_dims"]) == known_ndim(data)
     whole = isinstance(places, Constant) and not places.data.any() and places.data.ndim == 1
     return whole and kept and gather.attrs["slice_sizes"] == shape

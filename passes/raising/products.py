@@ -45,7 +45,7 @@ def _times(x: Expr, left: tuple[int, ...], w: Expr, right: tuple[int, ...]) -> E
         return None
     if count == 1 and known_ndim(w) == 2:
         return get_op("relax.matmul")(x, in_order(w, (0, 1) if summed == (0,) else (1, 0)))
-    sizes, others = static_dims(x), static_dims(w)
+    sizes, others = static_dims(x.ty), static_dims(w.ty)
     if sizes is None or others is None or not _are_at_an_end(summed, known_ndim(w)):
         return None
     length = math.prod(sizes[axis] for axis in range(known_ndim(x) - count, known_ndim(x)))

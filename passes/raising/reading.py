@@ -305,7 +305,7 @@ def _places(call: Call) -> tuple[int | None, ...] | None:
         return None
     if "broadcast_dimensions" in call.attrs:
         return _kept_places(call)
-    before, after = static_dims(call.args[0]), static_dims(call)
+    before, after = static_dims(call.args[0].ty), static_dims(call.ty)
     if before is None or after is None or 1 in before or call.attrs.get("dimensions") is not None:
         return None
     places = tuple(place for place, length in enumerate(after) if length != 1)

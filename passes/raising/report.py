@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.span import Span
 from relaxjax.ir.walk import nested_bindings
 from relaxjax.passes.infrastructure.sequential import Sequential
@@ -80,13 +79,9 @@ def _calls(mod: IRModule) -> Iterator[tuple[Span | None, str]]:
     """The operators that are called, with the line, branches and bodies of loops included."""
     for function in mod.relax_functions().values():
         for binding in nested_bindings(function):
-            name = _operator(getattr(binding, "value", None))
+            name = operator_name(getattr(binding, "value", None))
             if name is not None:
                 yield binding.span, name
-
-
-def _operator(value: Expr | None) -> str | None:
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None
 
 
 def _place(span: Span | None) -> str:

@@ -9,12 +9,12 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import variable_faults
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.draft import Draft
-from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, If
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import check_function
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.rewriting import Rules, Written, fixed_point
 from relaxjax.ir.span import located
 from relaxjax.ir.types import Type
@@ -82,7 +82,7 @@ class _PatternRules(Rules):
         """The rules whose patterns may fit a value; behind a variable there may be any."""
         if isinstance(value, Var):
             return self.rules
-        name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None
+        name = operator_name(value)
         if name not in self._by_operator:
             self._by_operator[name] = tuple(
                 (pattern, rewriter)

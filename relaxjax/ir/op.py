@@ -49,6 +49,11 @@ class ByResult:
         return self.rule(fields_of(g), *args, **attrs)
 
 
+def operator_name(value: Expr | None) -> str | None:
+    """The name of the operator that a value calls, None where it calls none."""
+    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None
+
+
 def fields_of(value: Expr) -> Sequence[Expr]:
     """The fields of a tuple, or the value that is none."""
     if not isinstance(value.ty, TupleType):

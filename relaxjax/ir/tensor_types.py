@@ -18,13 +18,12 @@ def known_dims(expr: Expr) -> tuple[Dim, ...] | None:
     return expr.ty.dims if isinstance(expr.ty, TensorType) else None
 
 
-def static_dims(expr: Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor where it is known in numbers."""
-    dims = known_dims(expr)
-    if dims is None:
+def static_dims(ty: Type | None) -> tuple[int, ...] | None:
+    """The shape in a tensor's type where all of it is known in numbers."""
+    if not isinstance(ty, TensorType) or ty.dims is None:
         return None
-    numbers = tuple(dim for dim in dims if isinstance(dim, int))
-    return numbers if len(numbers) == len(dims) else None
+    numbers = tuple(dim for dim in ty.dims if isinstance(dim, int))
+    return numbers if len(numbers) == len(ty.dims) else None
 
 
 def has_floats(ty: Type | None) -> bool:

@@ -24,7 +24,7 @@ from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.tensor_types import has_floats, known_dims
+from relaxjax.ir.tensor_types import has_floats, static_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute, used_vars
 
@@ -255,9 +255,8 @@ def _looked_up(value: Call) -> set[int]:
 
 def _size(expr: Expr) -> int | None:
     """How many numbers a tensor has, None where that is not known."""
-    dims = known_dims(expr)
-    sizes = [dim for dim in dims or () if isinstance(dim, int)]
-    return None if dims is None or len(sizes) < len(dims) else prod(sizes)
+    dims = static_dims(expr.ty)
+    return None if dims is None else prod(dims)
 
 
 def _is_lookup(value: Expr) -> TypeGuard[Call]:

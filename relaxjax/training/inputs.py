@@ -11,6 +11,7 @@ from jax.dtypes import canonicalize_dtype
 
 from relaxjax.ir.dtypes import is_same
 from relaxjax.ir.expr import Var, np_dtype
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.wording import quoted
 from relaxjax.lowering.target import Place, devices_of
@@ -243,9 +244,9 @@ def _named(devices: set[jax.Device]) -> str:
 
 def static_shape(kind: str, var: Var) -> tuple[int, ...]:
     """The shape of a variable that is to be initialised."""
-    dims = tensor_type(var).dims
-    if dims is not None and all(isinstance(dim, int) for dim in dims):
-        return tuple(int(dim) for dim in dims)
+    dims = static_dims(tensor_type(var))
+    if dims is not None:
+        return dims
     raise ValueError(
         f"{kind} `{var.name}` cannot be initialised, its shape is not known before a call: "
         f"its type is {var.ty}; load its values instead"
