@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from refusals import call, cases, i, t
+from refusals import cases, i, t
 
 from relaxjax.ir import ObjectType, PrimType, ShapeType, SymbolicVar, TensorType, Var
+from relaxjax.ops.emit import call
 
 n = SymbolicVar("n")
 RANKLESS = Var("x", TensorType(None, "float32"))

@@ -22,9 +22,6 @@ from jax import export
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from relaxjax.ir.wording import quoted
-from relaxjax.training.inputs import as_list
-
 
 class Model:
     """Parameters, model states and the optimizer's state, and the two functions that use them."""
@@ -62,8 +59,8 @@ class Model:
     def train_step(self, inputs: Any, targets: Any) -> jax.Array:
         """Make one step on a batch, and give its loss. Several inputs or targets come as a list."""
         with self._dtypes():
-            given = self._given("inputs", as_list(inputs))
-            batch = (*given, *self._given("targets", as_list(targets)))
+            given = self._given("inputs", _listed(inputs))
+            batch = (*given, *self._given("targets", _listed(targets)))
             _check_sizes(self._types, batch)
             result = self._train_step(self.params, self.states, self.optimizer, *batch)
         loss: jax.Array
@@ -94,7 +91,7 @@ class Model:
         """The inputs or the targets as the artifacts take them; others are an error."""
         names = self.facts[kind]
         if len(values) != len(names):
-            listed = quoted(names)
+            listed = ", ".join(f"`{name}`" for name in names)
             raise ValueError(f"the {kind} are {listed}, but {len(values)} arrays were given")
         given = [
             _admitted(name, value, self._types[name])
@@ -139,6 +136,10 @@ class Model:
 
     def _dtypes(self) -> Any:
         return jax.enable_x64(self.facts["needs_x64"])
+
+
+def _listed(values: Any) -> Any:
+    return values if isinstance(values, list | tuple) else (values,)
 
 
 def _check_sizes(types: Any, batch: tuple[Any, ...]) -> None:
