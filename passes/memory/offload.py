@@ -10,7 +10,7 @@ from itertools import islice
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, DataflowVar, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, VarBinding
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import hide_unused_outputs
@@ -55,7 +55,7 @@ def OffloadResiduals(
 
     A CPU has no memory but the host's: there the pass changes nothing.
     """
-    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    name = name_of(func_name)
     limit = None
     if budget_bytes is not None:
         limit = budget_in_bytes(budget_bytes, lambda: peak_as_written(mod, name))

@@ -21,6 +21,7 @@ from .function import (
 )
 from .infer import is_pure_call, unify
 from .lattice import Fit, fits
+from .module import name_of
 from .node import replace
 from .registry import function_method
 from .renew import renew, substitute_symbols
@@ -49,7 +50,7 @@ def inline_functions(function: Function, function_map: Mapping[Any, Function]) -
     """
     named: dict[str, Function] = {}
     for key, other in function_map.items():
-        name = key.name if isinstance(key, GlobalVar) else key
+        name = name_of(key)
         if named.setdefault(name, other) is not other:
             raise ValueError(f"two functions are given for `{name}`")
     for name in recursive(named):

@@ -38,7 +38,7 @@ class IRModule(Explorable, Node):
         global_infos: Mapping[str, Any] | None = None,
         span: Span | None = None,
     ) -> None:
-        named = {_name(key): function for key, function in (functions or {}).items()}
+        named = {name_of(key): function for key, function in (functions or {}).items()}
         infos = {key: tuple(value) for key, value in (global_infos or {}).items()}
         by_var = {_var(name, function): function for name, function in named.items()}
         object.__setattr__(self, "functions", MappingProxyType(by_var))
@@ -72,11 +72,11 @@ class IRModule(Explorable, Node):
         return IRModule({function.global_symbol or name: function})
 
     def __getitem__(self, name: str | GlobalVar) -> Any:
-        function = self.functions.get(GlobalVar(_name(name)))
-        return self.functions[self.get_global_var(_name(name))] if function is None else function
+        function = self.functions.get(GlobalVar(name_of(name)))
+        return self.functions[self.get_global_var(name_of(name))] if function is None else function
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str | GlobalVar) and GlobalVar(_name(name)) in self.functions
+        return isinstance(name, str | GlobalVar) and GlobalVar(name_of(name)) in self.functions
 
     def __iter__(self) -> Iterator[str]:
         return (var.name for var in self.functions)
@@ -85,7 +85,7 @@ class IRModule(Explorable, Node):
         return len(self.functions)
 
     def __setitem__(self, name: str | GlobalVar, function: BaseFunc) -> None:
-        changed = self.with_function(_name(name), function)
+        changed = self.with_function(name_of(name), function)
         object.__setattr__(self, "functions", changed.functions)
 
     def update_func(self, var: GlobalVar, function: BaseFunc) -> None:
@@ -185,7 +185,8 @@ def check_function(given: object, taker: str, for_modules: str = "") -> None:
     raise TypeError(f"{taker} takes a Relax function, found {type(given).__name__}{mend}")
 
 
-def _name(key: str | GlobalVar) -> str:
+def name_of(key: str | GlobalVar) -> str:
+    """The name of a function that is given by its name or by its variable."""
     return key.name if isinstance(key, GlobalVar) else key
 
 

@@ -1,6 +1,6 @@
 """Values in tuples of tuples: the fields, the parts by their paths, and all that is in them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from .expr import Expr, Tuple, TupleGetItem
@@ -20,6 +20,16 @@ def at(value: Expr, path: Path) -> Expr:
     for index in path:
         value = field_of(value, index)
     return value
+
+
+def fields_or_self(value: Expr) -> tuple[Expr, ...]:
+    """The fields of a tuple that is written out; anything else alone."""
+    return value.fields if isinstance(value, Tuple) else (value,)
+
+
+def one_or_tuple(values: Sequence[Expr]) -> Expr:
+    """A value alone as it is, several as a tuple."""
+    return values[0] if len(values) == 1 else Tuple(tuple(values))
 
 
 def leaves(value: Expr, path: Path = ()) -> Iterator[tuple[Path, Expr]]:

@@ -13,7 +13,7 @@ from relaxjax.ir.function import Function, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.tensor_types import has_floats
-from relaxjax.ir.tuples import Path, leaves
+from relaxjax.ir.tuples import Path, fields_or_self, leaves
 from relaxjax.ir.types import TensorType, same_type
 from relaxjax.ir.uses import Uses, values_of_kind
 from relaxjax.ir.walk import free_vars, used_vars
@@ -78,7 +78,7 @@ class StepProgram:
         """
         found: dict[Var, list[Place]] = {}
         value = written_out(self.function.body.body, self.tuples)
-        fields = value.fields if isinstance(value, Tuple) else (value,)
+        fields = fields_or_self(value)
         for at, field in enumerate(fields):
             for way, leaf in leaves(field):
                 if isinstance(leaf, Var):
