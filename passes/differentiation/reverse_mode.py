@@ -16,6 +16,7 @@ from relaxjax.ir.derivatives import (
     LINEARIZED,
     carries_gradient,
 )
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
 from relaxjax.ir.infer import infer
@@ -348,8 +349,7 @@ def _with_residuals(vjp: Vjp, true: Sequence[Expr], false: Sequence[Expr]) -> Se
     """The forward program of a branch: its result, and the residuals of either branch."""
     builder = BlockBuilder()
     with builder.scope(taken=[var.name for var in bound_vars(vjp.forward)]):
-        for binding in vjp.forward.bindings():
-            builder.emit_binding(binding)
+        emit_sequence(builder, vjp.forward)
         return builder.sequence((vjp.result, Tuple((Tuple(tuple(true)), Tuple(tuple(false))))))
 
 

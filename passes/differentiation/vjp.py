@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import Function, If, SeqExpr
 from relaxjax.ir.infer import is_pure_call
@@ -41,9 +42,7 @@ def in_terms_of(seq: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr:
     changed = substitute(seq, mapping)
     builder = BlockBuilder()
     with builder.scope(taken=[var.name for var in bound_vars(changed)]):
-        for binding in changed.bindings():
-            builder.emit_binding(binding)
-        return builder.sequence(changed.body)
+        return builder.sequence(emit_sequence(builder, changed))
 
 
 def is_flat(function: Function) -> bool:

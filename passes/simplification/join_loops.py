@@ -15,7 +15,7 @@ from relaxjax.ir.tuples import Path, at, leaves
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import all_vars, map_bindings, substitute, used_vars
-from relaxjax.ops.loop_types import steps_of
+from relaxjax.ops.loop_types import steps_of_loop
 from relaxjax.passes.infrastructure.base import pass_factory
 
 # The fields to take, one after the other.
@@ -250,8 +250,7 @@ def _only_sums(step: Function) -> bool:
 
 def _count(loop: Call) -> Dim:
     """How many steps it has."""
-    assert loop.args[2].ty is not None
-    return steps_of(loop.args[2].ty, loop.attrs["length"])
+    return steps_of_loop(loop)
 
 
 def _called(binding: Binding) -> Call:

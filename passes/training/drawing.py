@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expand import expand_bindings
 from relaxjax.ir.expr import Call, Expr, PrimExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
@@ -91,9 +92,7 @@ class _Keys:
             number = builder.emit(TupleGetItem(both, 1))
             own = builder.emit(folded(builder.emit(key), number), "key")
             inside = self.given(body, own, count()).body
-            for binding in inside.bindings():
-                builder.emit_binding(binding)
-            seq = builder.sequence(inside.body)
+            seq = builder.sequence(emit_sequence(builder, inside))
         made = make_function((carry, both), seq, pure=body.pure, attrs=body.attrs, span=body.span)
         step, _ = renew(made, visible=True)
         return step

@@ -17,7 +17,7 @@ from relaxjax.ir.tuples import Path, fields_or_self, leaves
 from relaxjax.ir.types import TensorType, same_type
 from relaxjax.ir.uses import Uses, values_of_kind
 from relaxjax.ir.walk import free_vars, used_vars
-from relaxjax.ops.loop_types import steps_of
+from relaxjax.ops.loop_types import known_steps_of
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.simplification.tensors import is_elementwise, number_of
 
@@ -101,7 +101,7 @@ class StepProgram:
             return False
         is_own = self.known.used_once(call.args[0])
         is_known = isinstance(self.known.value(call.args[0]), Function)
-        return is_own and is_known and count_of(call) is not None
+        return is_own and is_known and known_steps_of(call) is not None
 
     def updates(self, loop: VarBinding, least_bytes: int) -> list[Update]:
         """The updates of the stacks of so many bytes or more that the steps of a loop can make."""
@@ -259,13 +259,6 @@ class _Beside:
                 if not (is_known or self.program.is_returned(user)):
                     return False
         return True
-
-
-def count_of(call: Call) -> int | None:
-    """How many steps a loop has, if that is known."""
-    assert call.args[2].ty is not None
-    count = steps_of(call.args[2].ty, call.attrs["length"])
-    return count if isinstance(count, int) else None
 
 
 def _is_like(var: Expr, gradient: Var) -> bool:

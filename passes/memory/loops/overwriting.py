@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
@@ -91,9 +92,7 @@ class Overwriting:
             rows = {i: builder.emit(row_of(stack, number), "row") for i, stack in stacks.items()}
             old = (TupleGetItem(carry, 0), self._given(given, rows))
             rest = in_terms_of(self.step.body, dict(zip(self.step.params, old, strict=True)))
-            for binding in rest.bindings():
-                builder.emit_binding(binding)
-            last, ys = first_and_second(rest.body)
+            last, ys = first_and_second(emit_sequence(builder, rest))
             found = dict(leaves(ys))
             full = []
             for path, i in self.over.items():

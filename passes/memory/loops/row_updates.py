@@ -11,6 +11,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
@@ -142,8 +143,7 @@ class UpdatingLoop:
             old = filled(self.xs, lambda way, leaf: rows.get(leaf, at(given, (0, *way))))
             both = dict(zip(self.step.params, (TupleGetItem(carry, 0), old), strict=True))
             rest = in_terms_of(self.step.body, both)
-            for binding in rest.bindings():
-                builder.emit_binding(binding)
+            emit_sequence(builder, rest)
             known: dict[Expr, Tuple] = dict(values_of_kind(rest.bindings(), Tuple).items())
             last, ys = first_and_second(written_out(rest.body, known))
             made = _Rows(self.writes, rest, (last, ys), rows, parts).written(builder, whole, number)
