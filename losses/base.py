@@ -11,7 +11,9 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.tensor_types import known_dtype, known_ndim
 from relaxjax.ir.types import TensorType, Type, is_float
+from relaxjax.ir.wording import quoted
 from relaxjax.ops.creation import ones_like
 from relaxjax.ops.declare import OpError
 from relaxjax.ops.emit import call, dtype_of, narrow, wide
@@ -137,7 +139,7 @@ class Loss:
         needed = [name for name, one in self.signature().parameters.items() if one.default is _NONE]
         targets = needed[self.num_backbone_outputs :]
         if len(targets) > 1:
-            listed = ", ".join(f"`{name}`" for name in targets)
+            listed = quoted(targets)
             raise TypeError(f"{type(self).__name__} compares with {listed}: give the types of all")
         if not targets:
             return ()
@@ -171,7 +173,7 @@ def weighted_mean(losses: Expr, weights: Expr) -> Expr:
 
 def class_axis(scores: Expr) -> int:
     """The axis of the classes: the last of (C,) and (N, C), the second of (N, C, d1, ...)."""
-    ndim = scores.ty.ndim if isinstance(scores.ty, TensorType) else -1
+    ndim = known_ndim(scores)
     return 1 if ndim > 2 else -1
 
 
@@ -225,7 +227,7 @@ def _is_known(dim: Dim) -> bool:
 
 def counts_in_dtype_of(like: Expr, value: Expr, builder: BlockBuilder) -> Expr:
     """Integers, such as counts that a model is to tell, in the dtype of its predictions."""
-    dtypes = [x.ty.dtype if isinstance(x.ty, TensorType) else None for x in (like, value)]
+    dtypes = [known_dtype(x) for x in (like, value)]
     if None in dtypes or is_float(dtypes[1]) or not is_float(dtypes[0]):
         return value
     return builder.emit(call("astype", value, dtypes[0]))

@@ -1,16 +1,20 @@
 """Losses that are content once an answer is right by a margin."""
 
+import math
 from dataclasses import dataclass, field
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.flags import check_flags
-from relaxjax.ops.binary import minimum
-from relaxjax.ops.emit import narrow
-from relaxjax.ops.nn.activation import relu
+import numpy as np
 
-from .base import Loss, check_stretch, check_targets, in_dtype_of
-from .distances import distance
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr, Var, np_dtype
+from relaxjax.ir.flags import check_flags
+from relaxjax.ops.binary import maximum, minimum
+from relaxjax.ops.emit import dtype_of, narrow, scalar
+from relaxjax.ops.nn.activation import relu
+from relaxjax.ops.statistical import max, sum
+from relaxjax.ops.unary import abs, sqrt
+
+from .base import Loss, check_stretch, check_targets, in_dtype_of, widened
 
 
 @dataclass(frozen=True)
@@ -110,3 +114,19 @@ class TripletMarginLoss(Loss):
             apart = minimum(apart, between(positive, negative))
         losses = relu(self.margin + between(anchor, positive) - apart)
         return self.reduce(narrow(losses, anchor), weights)
+
+
+def distance(builder: BlockBuilder, a: Expr, b: Expr, p: float, eps: float) -> Expr:
+    """The p-th root of the sum of |a - b + eps| ** p, in float32 for half precision.
+
+    `eps` keeps equal vectors apart; where it does not, the derivative at zero is zero.
+    """
+    apart = builder.emit(abs(widened(builder, a) - widened(builder, b) + eps))
+    if p == 1:
+        return sum(apart, axis=-1)
+    if math.isinf(p):
+        return max(apart, axis=-1)
+    total = builder.emit(sum(apart * apart if p == 2 else apart**p, axis=-1))
+    least = scalar(float(np.finfo(np_dtype(dtype_of(total))).tiny), total)
+    total = builder.emit(maximum(total, least))
+    return sqrt(total) if p == 2 else total ** (1 / p)

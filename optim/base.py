@@ -13,6 +13,7 @@ from relaxjax.ir.expr import Expr, Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.node import replace
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType, TupleType, Type, dtype_name, is_float
 
 _CALL_INIT = "Please call init() for the optimizer before"
@@ -211,13 +212,13 @@ def steps_taken() -> np.ndarray[Any, Any]:
 def zeros_like(param: Var, optimizer: str) -> np.ndarray[Any, Any]:
     """A state array in the shape and dtype of a parameter."""
     ty = _type(param)
-    static = ty.dims is not None and all(isinstance(dim, int) for dim in ty.dims)
-    if not static:
+    dims = static_dims(ty)
+    if dims is None:
         raise ValueError(
             f"the state of {optimizer} takes the shapes of the parameters, but the shape of "
             f"parameter `{param.name}` is not known before a call: its type is {ty}"
         )
-    return np.zeros([int(dim) for dim in ty.dims or ()], np_dtype(ty.dtype))
+    return np.zeros(dims, np_dtype(ty.dtype))
 
 
 def complement(value: float) -> float:

@@ -212,6 +212,14 @@ def kept_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pa
 
 
 @pytest.fixture
+def script(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """A file with the `SCRIPT` that stands in the file of the test."""
+    path = tmp_path / "model.py"
+    path.write_text(request.module.SCRIPT)
+    return str(path)
+
+
+@pytest.fixture
 def own_operators() -> Iterator[None]:
     """Operators that a test declares are gone after it."""
     before = set(OPS)

@@ -14,6 +14,7 @@ from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op, fields_of
 from relaxjax.ir.registry import REPLACED
+from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.tangent import has_tangent_rule
@@ -180,7 +181,7 @@ class _Obstacles:
             self.sequence(body.body, tuple(body.bindings()), in_full(required))
 
     def report(self, binding: Binding, what: str) -> None:
-        where = f"\n{binding.span.excerpt()}" if binding.span else ""
+        where = excerpt_of(binding.span)
         self.found[f"  `{binding.var.name}`: {what}{where}"] = None
 
 

@@ -14,6 +14,8 @@ from relaxjax.ir.function import Binding
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.op import ZERO_GRADIENT, ByResult, Op, Partial, arguments, fields_of, get_op
 from relaxjax.ir.span import located
+from relaxjax.ir.tensor_types import has_floats, known_ndim
+from relaxjax.ir.tuples import field_of
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops import OpError
@@ -81,7 +83,7 @@ class Adjoint:
             self.pass_on(binding.value, self.cotangents[binding.var], self.reached[binding.var])
             return
         adjoint = self.of(binding.var)
-        self.moment = adjoint if _has_number(adjoint.ty) else self.moment
+        self.moment = adjoint if has_floats(adjoint.ty) else self.moment
         if binding.var in self.reverses:
             self.reverses[binding.var](self, adjoint)
         elif isinstance(binding.value, Call):
@@ -201,7 +203,9 @@ class Adjoint:
         """The fields of a tuple's adjoint, without those that are zero."""
         match adjoint:
             case Expr(ty=TupleType(fields=types)):
-                return {i: item(adjoint, i) for i, ty in enumerate(types) if carries_gradient(ty)}
+                return {
+                    i: field_of(adjoint, i) for i, ty in enumerate(types) if carries_gradient(ty)
+                }
             case dict():
                 return dict(adjoint)
             case _:
@@ -225,7 +229,7 @@ class Adjoint:
             return zeros_of(value, self.recomputed)
         assert isinstance(value.ty, TupleType)
         indices = range(len(value.ty.fields))
-        return Tuple(tuple(self.whole(adjoint.get(i, ZERO), item(value, i)) for i in indices))
+        return Tuple(tuple(self.whole(adjoint.get(i, ZERO), field_of(value, i)) for i in indices))
 
     def total(self, before: Expr, added: Cotangent) -> Expr:
         """The sum of two adjoints with all that a tuple holds, tensor by tensor."""
@@ -234,9 +238,9 @@ class Adjoint:
         if isinstance(added, Expr) and not _is_tuple(added):
             return get_op("relax.add")(self.leaf(before), self.leaf(added))
         assert isinstance(before.ty, TupleType)
-        fields = [item(before, index) for index in range(len(before.ty.fields))]
+        fields = [field_of(before, index) for index in range(len(before.ty.fields))]
         for index, field in enumerate(fields):
-            part = item(added, index) if isinstance(added, Expr) else added.get(index, ZERO)
+            part = field_of(added, index) if isinstance(added, Expr) else added.get(index, ZERO)
             fields[index] = self.leaf(self.total(field, part))
         return Tuple(tuple(fields))
 
@@ -261,10 +265,6 @@ def _is_tuple(value: Expr) -> bool:
     return isinstance(value.ty, TupleType)
 
 
-def _has_number(ty: Type | None) -> bool:
-    return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))
-
-
 def zeros(ty: Type | None) -> Expr:
     """The zero adjoint of a type."""
     match ty:
@@ -283,7 +283,7 @@ def zeros_of(value: Expr, read: Callable[[Expr], Expr] = lambda value: value) ->
     """The zero adjoint of a value; `read` gives the value where its type leaves its shape open."""
     match value.ty:
         case TupleType(fields=fields):
-            return Tuple(tuple(zeros_of(item(value, i), read) for i in range(len(fields))))
+            return Tuple(tuple(zeros_of(field_of(value, i), read) for i in range(len(fields))))
         case TensorType(shape=shape, dtype=dtype) if not (isinstance(shape, tuple) and dtype):
             return get_op("relax.zeros_like")(read(value))
         case ty:
@@ -325,7 +325,7 @@ def fitted(call: Call, partial: Expr, arg: Expr) -> Expr:
         return get_op("relax.collapse_sum_like")(partial, arg)
     if same_dims(found.dims, wanted.dims):
         return partial
-    result = call.ty.ndim if isinstance(call.ty, TensorType) else -1
+    result = known_ndim(call)
     wide = sum(dim != 1 for dim in found.dims or ())
     with suppress(OpError):
         if result < 0 or wide <= max(wanted.ndim, result):  # nothing was broadcast to more
@@ -337,19 +337,30 @@ def fitted(call: Call, partial: Expr, arg: Expr) -> Expr:
     )
 
 
-def item(value: Expr, index: int) -> Expr:
-    """A field of a tuple, taken out where the tuple is written out."""
-    return value.fields[index] if isinstance(value, Tuple) else TupleGetItem(value, index)
-
-
 def lying_as(value: Expr, ty: Type | None) -> Expr:
     """A value that is to lie where a type says, tensor by tensor; itself where it says nothing."""
     match ty:
         case TensorType(placement=Placement() as placement):
             return get_op("relax.dist.annotate_sharding")(value, placement.mesh, placement.text)
         case TupleType(fields=fields):
-            parts = [item(value, index) for index in range(len(fields))]
+            parts = [field_of(value, index) for index in range(len(fields))]
             placed = tuple(map(lying_as, parts, fields))
             return value if all(map(is_, parts, placed)) else Tuple(placed)
         case _:
             return value
+
+
+class WrittenOut(Adjoint):
+    """Adjoints as TVM writes them: each sum is bound at once, and the zeros in a tuple are tensors.
+
+    The names and the order of what TVM writes follow from what was added when, so this is a way to
+    add and no pass over the finished program, which does not hold that any more.
+    """
+
+    def sum(self, before: Cotangent, added: Cotangent, var: Var) -> Var:
+        whole = self.total(before, added) if isinstance(before, Expr) else self.whole(added, var)
+        return self.builder.emit(whole, named_after(var))
+
+    def parts(self, adjoint: Cotangent) -> dict[int, Cotangent]:
+        """The fields of a tuple that is bound before they are taken."""
+        return super().parts(self.leaf(adjoint) if isinstance(adjoint, Expr) else adjoint)

@@ -14,9 +14,8 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, substitute, used_vars
 from relaxjax.ops.decisions import decisions
 
-from .adjoint import Adjoint, Reverse
+from .adjoint import Adjoint, Reverse, WrittenOut
 from .near_turns import near_turns
-from .written_out import WrittenOut
 
 # Emits a compound binding (a branch, a loop, or a call of a function) so that it can be transposed.
 EmitForward = Callable[[BlockBuilder, Binding, set[Var]], Reverse]

@@ -6,6 +6,7 @@ from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.op import Op
+from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.walk import used_vars
 
 from .activity import in_full
@@ -28,7 +29,7 @@ def dead_ends(
     for binding in bindings:
         is_end = binding.var in needed and binding.var not in dependence
         if is_end and any(var in dependence for var in used_vars(binding.value)):
-            where = f"\n{binding.span.excerpt()}" if binding.span else ""
+            where = excerpt_of(binding.span)
             yield f"  `{binding.var.name}`: {_reason(binding)}{where}"
 
 

@@ -15,16 +15,17 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import located
+from relaxjax.ir.tuples import Path, at, field_of
 from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ir.walk import all_vars, free_vars, used_vars
 from relaxjax.ops.tangent import tangent_of_call, without_tangent
 
 from .activity import active_vars, in_full, local_functions, module_functions
-from .adjoint import item, zeros_of
+from .adjoint import zeros_of
 from .dependence import Dependence
 from .inlining import inline_closures, resolve_casts
 from .local_views import LocalView, flat_results
-from .tuple_paths import Path, at, by_path, dependent_paths, packed, unpacked
+from .tuple_paths import by_path, dependent_paths, packed, unpacked
 from .vjp import is_flat
 
 Tangents = dict[Var, Expr]
@@ -231,7 +232,10 @@ class ForwardMode:
             assert isinstance(jvp.body, Tuple)
             result, tangent = map(builder.normalize_leaf, jvp.body.fields)
             carried = Tuple(tuple(at(tangent, (0, *path)) for path in given[0].dependent))
-            carry, y = Tuple((item(result, 0), carried)), Tuple((item(result, 1), item(tangent, 1)))
+            carry, y = (
+                Tuple((field_of(result, 0), carried)),
+                Tuple((field_of(result, 1), field_of(tangent, 1))),
+            )
             whole = builder.sequence((carry, y))
         return renew(make_function(params, whole, ret_ty=whole.ty))[0]
 
@@ -264,7 +268,7 @@ def _tangent(value: Expr, tangents: Tangents) -> Expr | None:
             return Tuple(tuple(_zero(part) if t is None else t for part, t in pairs))
         case TupleGetItem(tuple_value=inner, index=index):
             whole = _tangent(inner, tangents)
-            return None if whole is None else item(whole, index)
+            return None if whole is None else field_of(whole, index)
         case _:
             return None
 
@@ -279,7 +283,7 @@ def _zero(value: Expr) -> Expr:
     """The zero tangent of a value; what is no tensor stands for itself."""
     match value.ty:
         case TupleType(fields=fields):
-            return Tuple(tuple(_zero(item(value, index)) for index in range(len(fields))))
+            return Tuple(tuple(_zero(field_of(value, index)) for index in range(len(fields))))
         case TensorType():
             return zeros_of(value)
         case _:

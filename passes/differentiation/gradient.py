@@ -15,10 +15,11 @@ from relaxjax.ir.derivatives import ADJOINT, CUSTOM_GRADIENT, carries_gradient, 
 from relaxjax.ir.expr import Constant, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.lattice import erase
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.op import get_op
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
+from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_smooth
 from relaxjax.ir.walk import definable_symbols, substitute, used_vars
 from relaxjax.ops.platform import asked_for_platform, made_for
@@ -68,7 +69,7 @@ def Gradient(
     """
     if mode not in ("first_order", "higher_order"):
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")
-    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    name = name_of(func_name)
     function = function_of(mod, name)
     with in_function(name, function), asked_for_platform() as platforms:
         refuse_own_rule(name, function, CUSTOM_GRADIENT)
@@ -132,7 +133,7 @@ def function_of(mod: IRModule, name: str) -> Function:
 def _check_variables(name: str, function: Function) -> None:
     """Raise where a variable is not bound where it is used: it would count as a constant."""
     for fault in variable_faults(function):
-        place = "" if fault.span is None else f"\n{fault.span.excerpt()}"
+        place = excerpt_of(fault.span)
         raise GradientError(
             f"no gradient is known for `{name}`, where {fault.message}: bind each "
             f"variable once, before it is used, or make it a parameter{place}"

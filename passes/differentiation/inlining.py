@@ -21,13 +21,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew, substitute_symbols
 from relaxjax.ir.span import located
-from relaxjax.ir.walk import (
-    free_vars,
-    nested_bindings,
-    substitute,
-    type_symbols,
-    used_vars,
-)
+from relaxjax.ir.walk import free_vars, nested_bindings, substitute, type_symbols, used_vars
 
 from .reductions import differentiable_reduction
 
@@ -114,7 +108,6 @@ def with_own_closures(seq: SeqExpr, closures: Closures) -> SeqExpr:
     own = {var: Var(var.name, copy.ty) for var, copy in copies.items()}
     first = (VarBinding(own[var], copy) for var, copy in copies.items())
     changed = substitute(seq, own)
-    assert isinstance(changed, SeqExpr)
     return replace(changed, blocks=(BindingBlock((*first, *changed.bindings())),))
 
 

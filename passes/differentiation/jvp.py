@@ -8,7 +8,7 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import ADJOINT, CUSTOM_JVP, PRODUCTS, TANGENTS, carries_gradient
 from relaxjax.ir.expr import GlobalVar, Tuple
 from relaxjax.ir.function import Function, SeqExpr
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.node import replace
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
@@ -30,7 +30,7 @@ def Jvp(
     that can have one where it is None, and returns `(result, tangent)`. A tangent is of the type of
     what it belongs to, with zeros for integers.
     """
-    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    name = name_of(func_name)
     function = function_of(mod, name)
     with in_function(name, function):
         jvp, mod = _jvp(mod, name, function, wrt, TANGENTS)
@@ -44,7 +44,7 @@ def HessianVectorProduct(mod: IRModule, func_name: str | GlobalVar) -> IRModule:
     It takes the parameters of the function, then a vector for each that can have a gradient, and
     returns a tuple of as many products: the tangent of the gradients, forward over reverse.
     """
-    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    name = name_of(func_name)
     function = function_of(mod, name)
     wanted = [param.name for param in function.params if carries_gradient(param.ty)]
     differentiated = Gradient(name, require_grads=wanted)(mod)

@@ -14,7 +14,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import element_count, normalize_axis
 
@@ -55,26 +55,22 @@ def later_rows(known: Uses, table: Var, adjoint: Expr, steps: Dim) -> LaterRows 
         _, places, rows = call.args
     else:
         return None
-    if not isinstance(rows, Var) or not isinstance(places, Var) or _dims(places) is None:
+    if not isinstance(rows, Var) or not isinstance(places, Var) or known_dims(places) is None:
         return None
     return LaterRows(call, rows, places) if _fits(rows, table, steps) else None
 
 
 def _is_of_rows(call: Call, table: Var) -> bool:
     """Whether it is the adjoint of a lookup along the first axis of the table itself."""
-    dims = _dims(table)
+    dims = known_dims(table)
     along = call.attrs["axis"] or 0
     return call.args[1] is table and bool(dims) and normalize_axis(along, len(dims or ())) == 0
 
 
 def _fits(rows: Var, table: Var, steps: Dim) -> bool:
     """Whether the rows of all steps together are no larger than the table."""
-    ours, whole = _dims(rows), _dims(table)
+    ours, whole = known_dims(rows), known_dims(table)
     if ours is None or whole is None:
         return False
     count, most = element_count((steps, *ours)), element_count(whole)
     return isinstance(count, int) and isinstance(most, int) and count <= most
-
-
-def _dims(expr: Expr) -> tuple[Dim, ...] | None:
-    return expr.ty.dims if isinstance(expr.ty, TensorType) else None

@@ -2,13 +2,13 @@
 
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var
-from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr
+from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.uses import Uses
-from relaxjax.ir.walk import kept, post_order, rewrite, used_vars
+from relaxjax.ir.walk import kept, map_blocks, post_order, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.algebra import FILL_LAWS
 from relaxjax.passes.simplification.apply_laws import rewritten
@@ -29,9 +29,7 @@ def LazyGradientInit(function: Function, mod: IRModule) -> Function:
     if not any(map(_is_filling, post_order(function))):
         return function
     plain = remove_all_unused(canonical_bindings(function))
-    delayed = rewrite(rewritten(plain, _LAWS), _delayed)
-    assert isinstance(delayed, Function)
-    return delayed
+    return map_blocks(rewritten(plain, _LAWS), _delayed)
 
 
 @law(where=is_filling)
@@ -45,14 +43,8 @@ def by_shape(call: Call, op: Op, known: Uses) -> Expr | None:
 _LAWS = Laws([by_shape, *FILL_LAWS])
 
 
-def _delayed(expr: Expr) -> Expr:
-    """A sequence in which tensors that one number fills stand right before their first use."""
-    if not isinstance(expr, SeqExpr):
-        return expr
-    return replace(expr, blocks=kept(expr.blocks, map(_delayed_block, expr.blocks)))
-
-
-def _delayed_block(block: BindingBlock) -> BindingBlock:
+def _delayed(block: BindingBlock) -> BindingBlock:
+    """A block in which tensors that one number fills stand right before their first use."""
     waiting: dict[Var, Binding] = {}
     order: list[Binding] = []
     for binding in block.bindings:

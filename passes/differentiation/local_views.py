@@ -17,12 +17,13 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tuples import Path, assembled, field_of
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ops.local_view import placements_over
 from relaxjax.ops.replication import check_alike
 
-from .adjoint import Adjoint, GradientError, Reverse, item
-from .tuple_paths import Path, add_at
+from .adjoint import Adjoint, GradientError, Reverse
+from .tuple_paths import add_at
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class LocalView:
     def args(self) -> list[Expr]:
         given = self.call.args[1]
         assert isinstance(given.ty, TupleType)
-        return [item(given, index) for index in range(len(given.ty.fields))]
+        return [field_of(given, index) for index in range(len(given.ty.fields))]
 
     @property
     def mesh(self) -> DeviceMesh:
@@ -109,7 +110,7 @@ def emit_local_view(
 
     def reverse(adjoint: Adjoint, cotangent: Var) -> None:
         saved = [TupleGetItem(kept, count + index) for index in range(len(stacked))]
-        given = [item(cotangent, i) for i in range(count)] if is_tuple else [cotangent]
+        given = [field_of(cotangent, i) for i in range(count)] if is_tuple else [cotangent]
         args = map(adjoint.leaf, (*view.args, *saved, *given))
         ins, outs = [*view.ins, *stacked, *view.outs], [view.ins[index] for index in indices]
         result = adjoint.builder.emit(
@@ -168,7 +169,7 @@ def _backward(
             for var, one in zip(given, view.outs, strict=True)
         ]
         adjoints = Tuple(tuple(shares)) if is_tuple else shares[0]
-        residuals = builder.normalize_leaf(_assembled(saved.ty, values))
+        residuals = builder.normalize_leaf(assembled(saved.ty, values))
         args = (*own, residuals, builder.normalize_leaf(adjoints))
         found = builder.emit(Call(backward, args), "found")
         sums = tuple(
@@ -213,7 +214,7 @@ def _leaves(value: Expr) -> Iterator[Expr]:
     match value.ty:
         case TupleType(fields=fields):
             for index in range(len(fields)):
-                yield from _leaves(item(value, index))
+                yield from _leaves(field_of(value, index))
         case TensorType():
             yield value
         case ty:
@@ -221,9 +222,3 @@ def _leaves(value: Expr) -> Iterator[Expr]:
                 f"the way back through what each device runs needs a value of type {ty}, which no "
                 "device can keep: give what it is computed from as an argument"
             )
-
-
-def _assembled(ty: Type | None, values: Iterator[Expr]) -> Expr:
-    if isinstance(ty, TupleType):
-        return Tuple(tuple(_assembled(field, values) for field in ty.fields))
-    return next(values)

@@ -17,6 +17,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses, values_of
 
@@ -93,7 +94,7 @@ def _summed(values: Mapping[Var, Expr], adjoint: Expr) -> Var | None:
     if total is None:
         return None
     matrix = total.args[0]
-    after, before = _dims(total), _dims(matrix)
+    after, before = known_dims(total), known_dims(matrix)
     if after is None or before is None or not isinstance(matrix, Var):
         return None
     return matrix if len(before) == 2 and after == before[1:] else None
@@ -105,7 +106,7 @@ def _call(values: Mapping[Var, Expr], expr: Expr, name: str) -> Call | None:
 
 
 def _pays(left: Var, right: Var) -> bool:
-    a, b = _dims(left), _dims(right)
+    a, b = known_dims(left), known_dims(right)
     if a is None or b is None or len(a) != 2 or len(b) != 2:
         return False
     sizes = [dim for dim in (*a, b[1]) if isinstance(dim, int)]
@@ -113,10 +114,6 @@ def _pays(left: Var, right: Var) -> bool:
         return False
     rows, inputs, outputs = sizes
     return rows <= _FEW_ROWS and inputs * outputs >= _LARGE_WEIGHT
-
-
-def _dims(expr: Expr) -> tuple[Dim, ...] | None:
-    return expr.ty.dims if isinstance(expr.ty, TensorType) else None
 
 
 def _rows(builder: BlockBuilder, stack: Expr) -> Expr:

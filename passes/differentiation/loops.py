@@ -7,21 +7,23 @@ from functools import cached_property
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tuples import Path, at, field_of
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import free_vars
-from relaxjax.ops.loop_types import steps_of
+from relaxjax.ops.loop_types import steps_of_loop
 
 from .activity import in_full
-from .adjoint import ZERO, Adjoint, Reverse, item, zeros
+from .adjoint import ZERO, Adjoint, Reverse, zeros
 from .dependence import Dependence, Functions
 from .loop_sums import Later, later_sums
 from .residuals import hoisted
-from .tuple_paths import Path, add_at, at, by_path, dependent_paths, unpacked
+from .tuple_paths import add_at, by_path, dependent_paths, unpacked
 from .vjp import Vjp, VjpOf, in_terms_of
 
 
@@ -99,8 +101,7 @@ def _differentiated(
     backward, cotangents = unpacked(vjp.backward, vjp.cotangent)
     vjp = dataclasses.replace(vjp, backward=backward)
     carries, given = tensors
-    assert call.args[2].ty is not None
-    steps = steps_of(call.args[2].ty, call.attrs["length"])
+    steps = steps_of_loop(call)
     loop = _Loop(vjp, carries, given, body.params[1], carry, x, outer, cotangents, steps)
     return invariants, loop
 
@@ -187,10 +188,9 @@ class _Loop:
                 for path, var in tensors.items():
                     if path:
                         builder.emit_binding(VarBinding(var, at(param, path)))
-            for binding in self.vjp.forward.bindings():
-                builder.emit_binding(binding)
+            emit_sequence(builder, self.vjp.forward)
             result = builder.normalize_leaf(self.vjp.result)
-            carry, y = (builder.normalize_leaf(item(result, i)) for i in (0, 1))
+            carry, y = (builder.normalize_leaf(field_of(result, i)) for i in (0, 1))
             seq = builder.sequence((carry, Tuple((y, Tuple(self.residuals)))))
         return _step(params, seq)
 
@@ -207,8 +207,7 @@ class _Loop:
         with builder.scope(taken=["adjoints", "at_step"]):
             values = self._values(builder, adjoints, at_step)
             back = in_terms_of(self.vjp.backward, values)
-            for binding in back.bindings():
-                builder.emit_binding(binding)
+            emit_sequence(builder, back)
             assert isinstance(back.body, Tuple)
             count, end = len(self.carry), len(self.carry) + len(self.x)
             partials = dict(zip(self.outer, back.body.fields[end:], strict=True))

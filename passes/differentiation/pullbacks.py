@@ -8,9 +8,10 @@ from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.node import replace
+from relaxjax.ir.tuples import field_of
 from relaxjax.ir.types import TupleType, Type
 
-from .adjoint import Adjoint, Reverse, item, zeros
+from .adjoint import Adjoint, Reverse, zeros
 
 
 def by_pullback(
@@ -79,6 +80,6 @@ def _of_floats(adjoint: Expr, ty: Type | None) -> Expr:
     """An adjoint with zeros for its integers, whatever a rule of one's own gives for them."""
     if not isinstance(ty, TupleType):
         return adjoint if carries_gradient(ty) else zeros(ty)
-    fields = [item(adjoint, index) for index in range(len(ty.fields))]
+    fields = [field_of(adjoint, index) for index in range(len(ty.fields))]
     parts = list(map(_of_floats, fields, ty.fields))
     return adjoint if all(map(is_, parts, fields)) else Tuple(tuple(parts))

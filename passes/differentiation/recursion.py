@@ -7,6 +7,7 @@ calls inside.
 from collections.abc import Sequence
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.function import Function
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import FuncType, ObjectType, TupleType
@@ -31,8 +32,7 @@ def pullback_of(function: Function, indices: Sequence[int], vjp_of: VjpOf) -> Fu
     taken = [var.name for seq in (vjp.forward, vjp.backward) for var in bound_vars(seq)]
     with builder.scope(taken=taken):
         for seq in (vjp.forward, vjp.backward):
-            for binding in seq.bindings():
-                builder.emit_binding(binding)
+            emit_sequence(builder, seq)
         body = builder.sequence(vjp.backward.body)
     params = (*whole.params, vjp.cotangent)
     attrs = function.attrs.without("global_symbol")

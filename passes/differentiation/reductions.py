@@ -10,7 +10,7 @@ from jax.extend import core
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ir.walk import global_vars
 from relaxjax.lowering import to_jax
 from relaxjax.ops.jax_functions import call_jax
@@ -53,7 +53,7 @@ def differentiable_reduction(call: Call, combine: Function) -> Expr | None:
 
 
 def _is_known(operand: Expr, axes: Sequence[int]) -> bool:
-    dims = operand.ty.dims if isinstance(operand.ty, TensorType) else None
+    dims = known_dims(operand)
     return dims is not None and all(isinstance(dims[axis], int) for axis in axes)
 
 

@@ -90,7 +90,6 @@ def _recomputing(vjp: Vjp, bindings: Bindings) -> Vjp:
     first = _with_needs(bindings, [var for var in vjp.residuals if var in bindings])
     own = {binding.var: _copy(binding.var) for binding in first}
     backward = substitute(vjp.backward, own)
-    assert isinstance(backward, SeqExpr)
     whole = (*(_renamed(binding, own) for binding in first), *backward.bindings())
     backward = SeqExpr((BindingBlock(whole),), backward.body) if first else backward
     return _without(dataclasses.replace(vjp, backward=backward), own, ())

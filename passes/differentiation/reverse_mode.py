@@ -16,6 +16,7 @@ from relaxjax.ir.derivatives import (
     LINEARIZED,
     carries_gradient,
 )
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
 from relaxjax.ir.infer import infer
@@ -25,6 +26,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import located
+from relaxjax.ir.tuples import field_of
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 
@@ -35,7 +37,7 @@ from .activity import (
     local_functions,
     module_functions,
 )
-from .adjoint import Adjoint, Cotangent, GradientError, Reverse, item, zeros
+from .adjoint import Adjoint, Cotangent, GradientError, Reverse, zeros
 from .checkpoints import EmitForward, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearize import linearize
@@ -166,7 +168,7 @@ class ReverseMode:
                 with builder.origin(result.span, getattr(result, "name", None)):
                     came: Cotangent = cotangent
                     if reached is not None:
-                        came = {index: item(cotangent, index) for index in reached}
+                        came = {index: field_of(cotangent, index) for index in reached}
                     adjoint.add(result, came)
                 adjoint.go_back(emitted.active_bindings())
                 backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
@@ -347,8 +349,7 @@ def _with_residuals(vjp: Vjp, true: Sequence[Expr], false: Sequence[Expr]) -> Se
     """The forward program of a branch: its result, and the residuals of either branch."""
     builder = BlockBuilder()
     with builder.scope(taken=[var.name for var in bound_vars(vjp.forward)]):
-        for binding in vjp.forward.bindings():
-            builder.emit_binding(binding)
+        emit_sequence(builder, vjp.forward)
         return builder.sequence((vjp.result, Tuple((Tuple(tuple(true)), Tuple(tuple(false))))))
 
 

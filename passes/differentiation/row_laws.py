@@ -10,6 +10,7 @@ from relaxjax.ir.expr import Call, Expr, ShapeExpr, TupleGetItem, np_dtype
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tensor_types import known_dims, known_dtype
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.emit import as_places, dtype_of, number, scalar
@@ -23,7 +24,7 @@ ROWS = "relax.grad.rows"
 def rows_of_take(call: Call, op: Op, known: Uses) -> Expr | None:
     """What comes back to a table by `take` are rows at the places that were read."""
     g, table, places = call.args
-    dims = _dims(table)
+    dims = known_dims(table)
     if not dims or not isinstance(places.ty, TensorType):
         return None
     if normalize_axis(call.attrs["axis"] or 0, len(dims)) != 0:
@@ -45,13 +46,13 @@ def rows_of_scatter(call: Call, op: Op, known: Uses) -> Expr | None:
 def adds_rows(scatter: Call, known: Uses) -> bool:
     """Whether a scatter of JAX adds a row to zeros for each place."""
     zeros, indices, _ = scatter.args
-    is_known = bool(_dims(zeros) and _dims(indices))
+    is_known = bool(known_dims(zeros) and known_dims(indices))
     return is_known and fill(zeros, known) == 0 and _writes_rows(scatter)
 
 
 def rows_by_scatter(scatter: Call, indices: Expr, values: Expr) -> Expr:
     """What such a scatter gives of these indices and values, which may be stacks of its own."""
-    dims, places = _dims(scatter.args[0]), _dims(indices)
+    dims, places = known_dims(scatter.args[0]), known_dims(indices)
     assert dims
     assert places
     spots: Expr = get_op("relax.reshape")(indices, ShapeExpr(places[:-1]))
@@ -67,7 +68,7 @@ def added_rows(call: Call, op: Op, known: Uses) -> Expr | None:
     if first is None or second is None or first.ty != second.ty:
         return None
     places = [one.args[1] for one in (first, second)]
-    if None in map(_dims, places) or dtype_of(places[0]) != dtype_of(places[1]):
+    if None in map(known_dims, places) or dtype_of(places[0]) != dtype_of(places[1]):
         return None
     flat = [_flat(one) for one in (first, second)]
     joined = [get_op("relax.concat")(list(parts), axis=0) for parts in zip(*flat, strict=True)]
@@ -99,7 +100,7 @@ def negative_rows(call: Call, op: Op, known: Uses) -> Expr | None:
 def cast_rows(call: Call, op: Op, known: Uses) -> Expr | None:
     """Rows in another dtype of floats are added up in the wider one of both."""
     found = known.call(call.args[0], ROWS)
-    dtype = call.ty.dtype if isinstance(call.ty, TensorType) else None
+    dtype = known_dtype(call)
     if found is None or not (is_float(dtype) and is_float(dtype_of(found))):
         return None
     values, places, shape = found.args
@@ -140,14 +141,10 @@ def _clipped(places: Expr, length: Dim) -> Expr:
     return get_op("relax.minimum")(inside, number(length - 1, spots))
 
 
-def _dims(expr: Expr) -> tuple[Dim, ...] | None:
-    return expr.ty.dims if isinstance(expr.ty, TensorType) else None
-
-
 def _flat(rows: Call) -> tuple[Expr, Expr]:
     """Values and places with one axis of places."""
     values, places, shape = rows.args
-    dims = _dims(places) or ()
+    dims = known_dims(places) or ()
     assert isinstance(shape, ShapeExpr)
     if len(dims) == 1:
         return values, places
@@ -159,7 +156,7 @@ def _flat(rows: Call) -> tuple[Expr, Expr]:
 
 def _writes_rows(scatter: Call) -> bool:
     """Whether a scatter of JAX adds a row to zeros for each place, in the order of the places."""
-    _, places, values = map(_dims, scatter.args)
+    _, places, values = map(known_dims, scatter.args)
     if places is None or values is None:
         return False
     by_row = Attrs(
@@ -174,4 +171,4 @@ def _writes_rows(scatter: Call) -> bool:
 
 
 def _keeps_type(call: Call, rows: Call) -> bool:
-    return dtype_of(call) == dtype_of(rows) and same_dims(_dims(call), _dims(rows))
+    return dtype_of(call) == dtype_of(rows) and same_dims(known_dims(call), known_dims(rows))

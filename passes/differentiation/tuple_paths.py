@@ -1,26 +1,16 @@
 """The tensors in a nest of tuples, each by its path: the indices that lead to it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
+from relaxjax.ir.tuples import Path, field_of
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import rewrite
 
-from .adjoint import Adjoint, item, zeros
+from .adjoint import Adjoint, zeros
 from .dependence import Dependent, depends, part_at
-
-# The fields to take, one after the other.
-Path: TypeAlias = tuple[int, ...]
-
-
-def at(value: Expr, path: Path) -> Expr:
-    """What a path leads to."""
-    for index in path:
-        value = item(value, index)
-    return value
 
 
 def unpacked(seq: SeqExpr, var: Var) -> tuple[SeqExpr, dict[Path, Var]]:
@@ -41,12 +31,11 @@ def unpacked(seq: SeqExpr, var: Var) -> tuple[SeqExpr, dict[Path, Var]]:
 
     def rule(expr: Expr) -> Expr:
         if isinstance(expr, TupleGetItem):
-            return item(expr.tuple_value, expr.index)
+            return field_of(expr.tuple_value, expr.index)
         return packed(tensors, paths[expr], expr.ty) if expr in paths else expr
 
     bindings = tuple(binding for binding in seq.bindings() if binding.var not in paths)
     rest = rewrite(SeqExpr((BindingBlock(bindings),) if bindings else (), seq.body), rule)
-    assert isinstance(rest, SeqExpr)
     return rest, tensors
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import Function, If, SeqExpr
 from relaxjax.ir.infer import is_pure_call
@@ -39,12 +40,9 @@ VjpByFields: TypeAlias = Callable[[frozenset[int] | None], Vjp]
 def in_terms_of(seq: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr:
     """A sequence with variables replaced, brought back into normal form."""
     changed = substitute(seq, mapping)
-    assert isinstance(changed, SeqExpr)
     builder = BlockBuilder()
     with builder.scope(taken=[var.name for var in bound_vars(changed)]):
-        for binding in changed.bindings():
-            builder.emit_binding(binding)
-        return builder.sequence(changed.body)
+        return builder.sequence(emit_sequence(builder, changed))
 
 
 def is_flat(function: Function) -> bool:

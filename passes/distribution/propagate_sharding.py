@@ -13,6 +13,7 @@ from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import map_bindings, substitute
 from relaxjax.lowering import to_jax
@@ -75,7 +76,7 @@ def _check_sizes(name: str, var: Var) -> None:
     ty = var.ty
     if not isinstance(ty, TensorType):
         raise TypeError(f"`{name}`: the parameter `{var.name}` must be a tensor, found {ty}")
-    if ty.dims is None or ty.dtype is None or not all(isinstance(dim, int) for dim in ty.dims):
+    if ty.dtype is None or static_dims(ty) is None:
         raise ValueError(
             f"`{name}`: the sizes of `{var.name}` must be numbers, found {ty}: BindSymbolicVars "
             "says what they are"

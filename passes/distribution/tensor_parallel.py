@@ -9,6 +9,7 @@ from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -84,7 +85,7 @@ class _Products:
             return
         if isinstance(value, Call) and value.op is get_op("relax.permute_dims"):
             (given,) = value.args
-            if isinstance(given, Var) and given in self.weights and _ndim(given) == 2:
+            if isinstance(given, Var) and given in self.weights and known_ndim(given) == 2:
                 self.turned[var] = given
         if isinstance(value, Call) and value.op is get_op("relax.add"):
             self.bias(*value.args)
@@ -95,7 +96,7 @@ class _Products:
         if not isinstance(value, Call) or value.op is not get_op("relax.matmul"):
             return None
         data, weight = value.args
-        if not isinstance(weight, Var) or _ndim(weight) != 2:
+        if not isinstance(weight, Var) or known_ndim(weight) != 2:
             return None
         if weight in self.weights:
             return _Product(var, data, weight, 1)
@@ -106,7 +107,12 @@ class _Products:
         """Note a weight that is added to the columns of a product."""
         for value, other in ((left, right), (right, left)):
             product = next((p for p in self.products if p.result is value), None)
-            if product and isinstance(other, Var) and other in self.weights and _ndim(other) == 1:
+            if (
+                product
+                and isinstance(other, Var)
+                and other in self.weights
+                and known_ndim(other) == 1
+            ):
                 self.biases.setdefault(product, []).append(other)
 
     def pairs(self) -> Iterator[tuple[frozenset[_Product], _Product]]:
@@ -136,7 +142,3 @@ def _parted(
     if not all(can_be_parted(ty, dims[weight], mesh.size(axis)) for weight, ty in types.items()):
         return {}
     return {w: along(mesh, axis, dims[w], ty.placement) for w, ty in types.items()}
-
-
-def _ndim(var: Var) -> int:
-    return var.ty.ndim if isinstance(var.ty, TensorType) else -1

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.wording import quoted
 
 HOOKS = (
     "enter_pass_ctx",
@@ -43,7 +44,7 @@ def pass_instrument(cls: Any = None) -> Any:
             if hint:
                 raise TypeError(f"an instrument has no hook `{name}`{hint}")
     if not any(hasattr(cls, hook) for hook in HOOKS):
-        raise TypeError(f"the instrument `{cls.__name__}` needs one of {_listed(HOOKS)}")
+        raise TypeError(f"the instrument `{cls.__name__}` needs one of {quoted(HOOKS)}")
     return cls
 
 
@@ -59,7 +60,7 @@ def checked_instruments(instruments: object) -> tuple[Any, ...]:
             name = instrument.__name__
             raise TypeError(f"the instrument `{name}` is a class: write `{name}(...)`")
         if not any(hasattr(instrument, hook) for hook in HOOKS):
-            raise TypeError(f"{instrument!r} is no instrument: it has none of {_listed(HOOKS)}")
+            raise TypeError(f"{instrument!r} is no instrument: it has none of {quoted(HOOKS)}")
     return checked
 
 
@@ -108,7 +109,3 @@ def allows(instrument: Any, *args: Any) -> bool:
             f"`should_run` of the instrument `{name}` must return True or False, found {answer!r}"
         )
     return answer
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)

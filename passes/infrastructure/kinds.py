@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
-from relaxjax.ir.expr import DataflowVar, Expr, Var
-from relaxjax.ir.function import BindingBlock, DataflowBlock, Function, SeqExpr
+from relaxjax.ir.expr import DataflowVar, Var
+from relaxjax.ir.function import BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule, check_module
-from relaxjax.ir.node import replace
 from relaxjax.ir.retype import found_results
 from relaxjax.ir.span import located
-from relaxjax.ir.walk import kept, rewrite
+from relaxjax.ir.walk import map_blocks
 from relaxjax.ops.platform import PLATFORM, lowering_for
 
 from .context import PassContext
@@ -120,13 +119,7 @@ class DataflowBlockPass(FunctionPass):
         self.run_block = run
 
     def _on_functions(self, function: Function, mod: IRModule, context: PassContext) -> Any:
-        def rule(expr: Expr) -> Expr:
-            if not isinstance(expr, SeqExpr):
-                return expr
-            blocks = (self._on_block(block, mod, context) for block in expr.blocks)
-            return replace(expr, blocks=kept(expr.blocks, blocks))
-
-        return rewrite(function, rule)
+        return map_blocks(function, lambda block: self._on_block(block, mod, context))
 
     def _on_block(self, block: BindingBlock, mod: IRModule, context: PassContext) -> BindingBlock:
         if not isinstance(block, DataflowBlock):

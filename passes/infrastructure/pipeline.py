@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.wording import quoted
 
 from .base import FACTORIES
 from .kinds import Pass
@@ -129,7 +130,7 @@ class _Reader:
         meant = [name for name in known if name.startswith(token.text)]
         if len(meant) == 1:
             return meant[0]
-        listed = ", ".join(f"`{name}`" for name in meant or known)
+        listed = quoted(meant or known)
         if meant:
             raise self.error(f"`{token.text}` could be any of the options {listed}", token)
         options = f"its options are {listed}" if known else "it has none"

@@ -9,7 +9,7 @@ from relaxjax.ir.layout import LayoutRule, Order, Orders, Relayout, first_order
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses, count_uses, values_of
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.walk import nested_blocks
 
 # What says of some calls how they are to be computed; None leaves a call to its operator's rule.
 Choose = Callable[[Call], Relayout | None]
@@ -33,7 +33,7 @@ class Plan:
         self.steps: dict[Var, Relayout] = {}
         self.place: dict[Var, int] = {}
         total = count_uses(function)
-        blocks = [block for seq in nested_sequences(function) for block in seq.blocks]
+        blocks = list(nested_blocks(function))
         for number, block in enumerate(blocks):
             self.place |= {binding.var: number for binding in block.bindings}
             inner = _Inner(block, total)

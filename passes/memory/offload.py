@@ -10,10 +10,11 @@ from itertools import islice
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, DataflowVar, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, VarBinding
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import hide_unused_outputs
+from relaxjax.ir.tensor_types import has_floats
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute
 from relaxjax.ops.platform import chosen_platform, made_for
@@ -28,7 +29,6 @@ from .planning.recompute import kind_of
 from .program.caller import Caller, with_open_caller
 from .program.program import Program, check_sizes
 from .program.step import MemoryPlanError, Step
-from .program.waits import has_number
 
 # The bytes from which on a value is worth a transfer, and the same as a share of the peak.
 _LEAST = 2**16
@@ -55,7 +55,7 @@ def OffloadResiduals(
 
     A CPU has no memory but the host's: there the pass changes nothing.
     """
-    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    name = name_of(func_name)
     limit = None
     if budget_bytes is not None:
         limit = budget_in_bytes(budget_bytes, lambda: peak_as_written(mod, name))
@@ -193,7 +193,7 @@ def _moment(program: Program, stored: Collection[Var], first: int) -> Var | None
     before = (
         step.var
         for step in reversed(program.steps[program.split : first])
-        if step.var in stored and step.var not in program.foreign and has_number(step.var.ty)
+        if step.var in stored and step.var not in program.foreign and has_floats(step.var.ty)
     )
     return next(iter(deque(islice(before, _AHEAD), maxlen=1)), None)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.function import Function, If
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.lowering.memory import lowered_text, temporary_bytes
@@ -95,7 +95,7 @@ def Rematerialize(
     shows what is really kept. What is planned is made for one platform, as by LegalizeOps: that of
     the module, else JAX's default. XLA's count is that platform's: a device of it must be here.
     """
-    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    name = name_of(func_name)
     if policy == AUTO and not (must_keep or must_recompute):
         return planned_by_itself(mod, name)
     return with_plan(mod, name, budget_bytes, policy, must_keep, must_recompute)

@@ -9,7 +9,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.tensor_types import known_dims, known_ndim
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import broadcast_dims, element_count
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -92,7 +92,7 @@ def _factors(product: Expr, known: Uses) -> list[tuple[Expr, Expr]]:
         inner = known.call(product, "relax.matmul")
         if inner is not None and _is_plain_product(inner):
             a, b = inner.args
-            if turns and not _ndim(a) == _ndim(b) == 2:
+            if turns and not known_ndim(a) == known_ndim(b) == 2:
                 return []
             return [(transpose(b), transpose(a))] if turns % 2 else [(a, b)]
         turned = known.call(product, "relax.permute_dims")
@@ -107,9 +107,7 @@ def _costs(one: Expr, two: Expr, three: Expr) -> tuple[Dim, Dim] | None:
 
     A vector is multiplied as one matrix after the other: no stack may be among the others.
     """
-    sizes = [
-        item.ty.dims if isinstance(item.ty, TensorType) else None for item in (one, two, three)
-    ]
+    sizes = [known_dims(item) for item in (one, two, three)]
     left, middle, right = sizes
     if not left or not middle or not right or len(middle) < 2:
         return None
@@ -133,17 +131,13 @@ def _stack(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> tuple[Dim, ...] | None:
     return broadcast_dims(lhs[:-2], rhs[:-2], ("x", "y"))
 
 
-def _ndim(item: Expr) -> int:
-    return item.ty.ndim if isinstance(item.ty, TensorType) else -1
-
-
 def _is_plain_product(call: Call) -> bool:
     return call.op is get_op("relax.matmul") and call.attrs["out_dtype"] is None
 
 
 def _swaps(call: Call) -> bool:
     axes = call.attrs["axes"]
-    return _ndim(call) == 2 and (axes is None or [axis % 2 for axis in axes] == [1, 0])
+    return known_ndim(call) == 2 and (axes is None or [axis % 2 for axis in axes] == [1, 0])
 
 
 def _product(left: Expr, right: Expr) -> Expr:

@@ -6,6 +6,7 @@ from relaxjax.ir.expr import Call
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -63,7 +64,7 @@ def _product_key(call: Call) -> tuple[Hashable, int, int] | None:
         return None
     if left.ndim < 2 or right.ndim < 2 or right.dims is None:
         return None
-    out = call.ty.dtype if isinstance(call.ty, TensorType) else None
+    out = known_dtype(call)
     shared = (call.args[0], right.dims[:-1], right.dtype, out)
     return (shared, -1, -1) if isinstance(right.dims[-1], int) else None
 

@@ -11,6 +11,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -82,9 +83,5 @@ def _sparse(call: Call, weights: dict[Var, Parts]) -> Expr | None:
     if not isinstance(weight, Var) or weight not in weights:
         return None
     out = get_op("relax.nn.sparse_dense")(call.args[0], *weights[weight])
-    same = isinstance(out.ty, TensorType) and out.ty == replace(out.ty, dtype=_dtype(call))
-    return out if same else get_op("relax.astype")(out, _dtype(call))
-
-
-def _dtype(call: Call) -> str | None:
-    return call.ty.dtype if isinstance(call.ty, TensorType) else None
+    same = isinstance(out.ty, TensorType) and out.ty == replace(out.ty, dtype=known_dtype(call))
+    return out if same else get_op("relax.astype")(out, known_dtype(call))

@@ -8,6 +8,7 @@ from relaxjax.ir.function import Binding, BindingBlock
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.scaling import Axis
+from relaxjax.ir.tensor_types import known_dims, known_dtype
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.uses import Uses
 from relaxjax.passes.layout.planning import size
@@ -71,11 +72,11 @@ class Factor:
 
     def fits(self, tensor: Expr) -> bool:
         """Whether the factor may be given to a tensor: both are of one dtype."""
-        return _dtype(tensor) == _dtype(self.scale) is not None
+        return known_dtype(tensor) == known_dtype(self.scale) is not None
 
     def runs_along(self, tensor: Expr, axis: Axis) -> bool:
         """Whether a tensor has elements along an axis, and is not repeated along it."""
-        dims = tensor.ty.dims if isinstance(tensor.ty, TensorType) else None
+        dims = known_dims(tensor)
         return axis is None or (dims is not None and -axis <= len(dims) and dims[axis] != 1)
 
     def cost(self, tensor: Expr, axis: Axis) -> int:
@@ -137,7 +138,3 @@ def with_args(call: Call, args: dict[int, Expr]) -> Call:
     """A call with some of its arguments replaced, to be typed anew."""
     changed = tuple(args.get(place, arg) for place, arg in enumerate(call.args))
     return replace(call, args=changed, ty=None)
-
-
-def _dtype(expr: Expr) -> str | None:
-    return expr.ty.dtype if isinstance(expr.ty, TensorType) else None

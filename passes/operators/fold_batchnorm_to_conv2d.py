@@ -6,6 +6,7 @@ from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var, con
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments, get_op
+from relaxjax.ir.tensor_types import known_dtype, known_ndim
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.planning import size
@@ -43,7 +44,7 @@ def _norm(norm: Call, beside: Var, known: Weighed) -> Tuple | None:
     product = known.call_beside(norm.args[0], beside)
     if product is None or not known.used_once(norm.args[0]):
         return None
-    ndim = norm.args[0].ty.ndim if isinstance(norm.args[0].ty, TensorType) else -1
+    ndim = known_ndim(norm.args[0])
     if ndim < 0:
         return None
     axis = norm.attrs["axis"] % ndim - ndim
@@ -70,7 +71,7 @@ def _normalised(product: Call, norm: Call, place: int, axis: int) -> Tuple:
     assert beta is not None
     assert mean is not None
     assert variance is not None
-    dtype = gamma.ty.dtype if isinstance(gamma.ty, TensorType) else None
+    dtype = known_dtype(gamma)
     deviation = get_op("relax.sqrt")(variance + const(attrs["epsilon"], dtype))
     scale: Expr = gamma / deviation if attrs["scale"] else const(1, dtype) / deviation
     shift = beta - mean * scale if attrs["center"] else -(mean * scale)

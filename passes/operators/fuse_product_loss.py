@@ -10,7 +10,8 @@ from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.tensor_types import known_dims
+from relaxjax.ir.types import is_float
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.emit import dtype_of
 from relaxjax.ops.shapes import element_count, same_dims
@@ -82,7 +83,7 @@ class _Finder:
 
     def is_large(self, logits: Expr) -> bool:
         """Whether these are many scores, one row a token, whose number is known."""
-        dims = _dims(logits)
+        dims = known_dims(logits)
         if dims is None or len(dims) != 2:
             return False
         count = element_count(dims)
@@ -115,18 +116,18 @@ class _Finder:
 
     def bias(self, added: Expr, total: Call) -> Expr | None:
         """One number for each word, as a vector, out of what is added to all scores."""
-        spread, dims = self.known.call(added, "lax.broadcast_in_dim"), _dims(total)
+        spread, dims = self.known.call(added, "lax.broadcast_in_dim"), known_dims(total)
         if not dims:
             return None
         if spread is not None and list(spread.attrs["broadcast_dimensions"]) == [len(dims) - 1]:
             added = spread.args[0]
-        own = _dims(added)
+        own = known_dims(added)
         if not own or element_count(own) != dims[-1] or not same_dims(own[-1:], dims[-1:]):
             return None
         return added if len(own) == 1 else _shaped(added, dims[-1:])
 
     def of_matrices(self, x: Expr, w: Expr, bias: Expr | None) -> _Product | None:
-        rows, matrix = _dims(x), _dims(w)
+        rows, matrix = known_dims(x), known_dims(w)
         if rows is None or matrix is None or len(rows) < 2 or len(matrix) != 2:
             return None
         if not is_float(dtype_of(x)) or dtype_of(x) != dtype_of(w):
@@ -138,13 +139,9 @@ class _Finder:
         return _Product(x, w, False, bias)
 
 
-def _dims(x: Expr) -> Sequence[Dim] | None:
-    return x.ty.dims if isinstance(x.ty, TensorType) else None
-
-
 def _keeps_last(reshape: Call) -> bool:
     """Whether a reshape changes only how the rows are counted."""
-    before, after = _dims(reshape.args[0]), _dims(reshape)
+    before, after = known_dims(reshape.args[0]), known_dims(reshape)
     return bool(before and after) and same_dims((before or ())[-1:], (after or ())[-1:])
 
 

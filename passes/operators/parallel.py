@@ -6,12 +6,19 @@ from itertools import accumulate
 
 from relaxjax.ir.builder import Names
 from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from relaxjax.ir.function import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    MatchCast,
+    VarBinding,
+)
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op, typed
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses, count_uses, values_of
-from relaxjax.ir.walk import all_vars, kept, rewrite, used_vars
+from relaxjax.ir.walk import all_vars, map_blocks, used_vars
 
 from .tails import Stage, stages
 
@@ -31,20 +38,12 @@ def combined(function: Function, key: Key, least: int, check: Check | None = Non
     names = Names([var.name for var in all_vars(function)])
     counts = count_uses(function)
 
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        blocks = (
-            _Block(block, counts, names).combined(key, least, check)
-            if isinstance(block, DataflowBlock)
-            else block
-            for block in expr.blocks
-        )
-        return replace(expr, blocks=kept(expr.blocks, blocks))
+    def change(block: BindingBlock) -> BindingBlock:
+        if not isinstance(block, DataflowBlock):
+            return block
+        return _Block(block, counts, names).combined(key, least, check)
 
-    changed = rewrite(function, rule)
-    assert isinstance(changed, Function)
-    return changed
+    return map_blocks(function, change)
 
 
 @dataclass

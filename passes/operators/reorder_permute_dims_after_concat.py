@@ -5,7 +5,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
@@ -41,7 +41,7 @@ LAWS = Laws([permuted_after_concat])
 
 def _order(call: Call) -> list[int]:
     """The axes of a permutation, counted from the first; none where they are unknown."""
-    ndim = call.ty.ndim if isinstance(call.ty, TensorType) else -1
+    ndim = known_ndim(call)
     if ndim < 1:
         return []
     axes = call.attrs["axes"]

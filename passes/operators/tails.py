@@ -7,6 +7,7 @@ from typing import Protocol
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding, VarBinding
 from relaxjax.ir.op import Op
+from relaxjax.ir.tensor_types import known_dims, known_dtype
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import used_vars
@@ -109,29 +110,25 @@ def _only_reader(var: Var, around: Surroundings) -> Binding | None:
 def _same_shape(call: Call, var: Var) -> bool:
     types = (call.ty, var.ty)
     return all(isinstance(ty, TensorType) and ty.dims is not None for ty in types) and (
-        _dims(call) == _dims(var)
+        known_dims(call) == known_dims(var)
     )
-
-
-def _dims(expr: Expr) -> tuple[object, ...] | None:
-    return expr.ty.dims if isinstance(expr.ty, TensorType) else None
 
 
 def _runs(operand: Expr, axis: int) -> bool:
     """Whether a tensor has elements along an axis, and is not repeated along it."""
-    dims = _dims(operand)
+    dims = known_dims(operand)
     return dims is None or (len(dims) >= -axis and dims[axis] != 1)
 
 
 def _fit_together(operands: Sequence[Expr], ends: Sequence[Var], axis: int) -> bool:
     """Whether operands are as wide as their branches, and else of one shape and dtype."""
-    shapes = [_dims(operand) for operand in operands]
-    widths = [_dims(end) for end in ends]
+    shapes = [known_dims(operand) for operand in operands]
+    widths = [known_dims(end) for end in ends]
     rests = set()
     for shape, width, operand in zip(shapes, widths, operands, strict=True):
         if shape is None or width is None or len(shape) < -axis or shape[axis] != width[axis]:
             return False
         place = axis % len(shape)
-        dtype = operand.ty.dtype if isinstance(operand.ty, TensorType) else None
+        dtype = known_dtype(operand)
         rests.add((shape[:place], shape[place + 1 :], dtype))
     return len(rests) == 1

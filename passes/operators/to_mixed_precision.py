@@ -16,14 +16,14 @@ from relaxjax.ir.function import (
     DataflowBlock,
     Function,
     MatchCast,
-    SeqExpr,
     VarBinding,
 )
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tuples import leaves
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
-from relaxjax.ir.walk import nested_sequences, substitute
+from relaxjax.ir.walk import nested_blocks, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
@@ -84,7 +84,6 @@ def _with_half_params(function: Function, names: Sequence[str], dtype: str) -> F
     full = {p: kind(p.name, p.ty, span=p.span) for p in chosen}
     casts = tuple(VarBinding(full[p], get_op("relax.astype")(half[p], _FULL)) for p in chosen)
     body = substitute(function.body, full)
-    assert isinstance(body, SeqExpr)
     if kind is DataflowVar:
         first = replace(body.blocks[0], bindings=(*casts, *body.blocks[0].bindings))
         body = replace(body, blocks=(first,))
@@ -106,7 +105,7 @@ class _Writer:
         self.out_dtype = out_dtype
         self.ahead = list(ahead)
         self.params = function.params
-        blocks = [block for seq in nested_sequences(function) for block in seq.blocks]
+        blocks = list(nested_blocks(function))
         self.place = {b.var: n for n, block in enumerate(blocks) for b in block.bindings}
         self.half: dict[tuple[int, Var], Expr] = {}  # what a variable is in half precision
         self.computed: set[Var] = set()  # what half precision was good enough to compute
@@ -123,7 +122,7 @@ class _Writer:
             self.in_half(self.ahead.pop(0), place, builder)
         value = None if isinstance(binding, MatchCast) else self.value(binding, place, builder)
         if value is None:
-            self.asked_full.update(var for var in _leaves(binding.value) if isinstance(var, Var))
+            self.asked_full.update(var for _, var in leaves(binding.value) if isinstance(var, Var))
             return None
         if _dtype_is(value.ty, binding.var.ty):
             return value
@@ -147,8 +146,8 @@ class _Writer:
                 return None
 
     def always(self, var: Var, call: Call, place: int, builder: BlockBuilder) -> Expr | None:
-        leaves = [leaf for arg in call.args for leaf in _leaves(arg)]
-        dtypes = {_dtype(leaf.ty) for leaf in leaves if is_float(_dtype(leaf.ty))}
+        parts = [leaf for arg in call.args for _, leaf in leaves(arg)]
+        dtypes = {_dtype(leaf.ty) for leaf in parts if is_float(_dtype(leaf.ty))}
         if not dtypes or not dtypes <= {_FULL, self.dtype} or _dtype(call.ty) not in (None, _FULL):
             return None
         given = [self.argument(arg, place, builder) for arg in call.args]
@@ -161,9 +160,9 @@ class _Writer:
         return builder.normalize(replace(call, args=tuple(given), attrs=attrs, ty=None))
 
     def follow(self, call: Call, place: int, builder: BlockBuilder) -> Expr | None:
-        leaves = [leaf for arg in call.args for leaf in _leaves(arg) if _dtype(leaf.ty) == _FULL]
+        parts = [leaf for arg in call.args for _, leaf in leaves(arg) if _dtype(leaf.ty) == _FULL]
         named = call.attrs.get("dtype") is not None or call.attrs.get("out_dtype") is not None
-        given = [self.at_hand(leaf, place) for leaf in leaves]
+        given = [self.at_hand(leaf, place) for leaf in parts]
         if named or True not in given or False in given:
             return None
         args = [self.argument(arg, place, builder) for arg in call.args]
@@ -205,14 +204,6 @@ class _Writer:
         if isinstance(source, Var) and _dtype(source.ty) == self.dtype:
             self.half[place, var] = source
             self.computed.add(var)
-
-
-def _leaves(expr: Expr) -> list[Expr]:
-    match expr:
-        case Tuple(fields=fields):
-            return [leaf for field in fields for leaf in _leaves(field)]
-        case _:
-            return [expr]
 
 
 def _dtype(ty: Type | None) -> str | None:

@@ -10,7 +10,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.walk import nested_sequences, used_vars
+from relaxjax.ir.walk import nested_blocks, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import backend_of, composite_called
@@ -33,10 +33,7 @@ def AnnotateTarget(function: Function, mod: IRModule, targets: str | Sequence[st
     names = [targets] if isinstance(targets, str) else targets
     chosen = [get_backend(name) for name in names]
     marked_already = {
-        var
-        for seq in nested_sequences(function)
-        for block in seq.blocks
-        for var in without_marks(block).cores
+        var for block in nested_blocks(function) for var in without_marks(block).cores
     }
 
     def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:

@@ -7,7 +7,7 @@ from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.uses import count_uses
-from relaxjax.ir.walk import nested_sequences, used_vars
+from relaxjax.ir.walk import nested_blocks, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.context import PassContext
 
@@ -46,8 +46,7 @@ def _groups(function: Function, level: int) -> list[Group]:
     totals = count_uses(function)
     return [
         Group(tuple(bindings), group_name(bindings), {"Primitive": True})
-        for seq in nested_sequences(function)
-        for block in seq.blocks
+        for block in nested_blocks(function)
         for bindings in _Fusion(block, totals, level).groups()
         if len(bindings) > 1
     ]

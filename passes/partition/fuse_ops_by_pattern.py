@@ -19,13 +19,12 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import (
     Binding,
     BindingBlock,
-    DataflowBlock,
     Function,
     VarBinding,
 )
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.uses import Uses, values_of
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.walk import dataflow_blocks
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import backend_of, wrapped
@@ -87,11 +86,7 @@ class _Search:
         users = {var: uses.users_of(var) for var in (*function.params, *uses.users, *values)}
         known = _Known(values, users, {value: var for var, value in values.items()})
         return [
-            group
-            for seq in nested_sequences(function)
-            for block in seq.blocks
-            if isinstance(block, DataflowBlock)
-            for group in self._in_block(block, known)
+            group for block in dataflow_blocks(function) for group in self._in_block(block, known)
         ]
 
     def _in_block(self, block: BindingBlock, known: "_Known") -> list[Group]:

@@ -1,15 +1,16 @@
 """Grouping what runs on one device, so that it is compiled as one program there."""
 
 from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
+from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.walk import dataflow_blocks
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .grouping import Group, group_name, may_be_grouped, outlined
 from .regions import connected_regions
-from .relocation import MOVE, operator_of
+from .relocation import MOVE
 
 
 @pass_factory(opt_level=0)
@@ -26,9 +27,7 @@ def GroupByVDevice(mod: IRModule) -> IRModule:
 def _groups(function: Function) -> list[Group]:
     return [
         Group(region, group_name(region), {"Primitive": True})
-        for seq in nested_sequences(function)
-        for block in seq.blocks
-        if isinstance(block, DataflowBlock)
+        for block in dataflow_blocks(function)
         for region in connected_regions(block.bindings, _labels(block))
         if len(region) > 1
     ]
@@ -46,7 +45,7 @@ def _labels(block: BindingBlock) -> dict[Var, str]:
 
 def _device(binding: Binding) -> str | None:
     """Where a call of an operator is computed, None for what may not be grouped."""
-    moves = isinstance(binding.value, Call) and operator_of(binding.value) == MOVE
+    moves = isinstance(binding.value, Call) and operator_name(binding.value) == MOVE
     if moves or not may_be_grouped(binding) or not isinstance(binding.var.ty, TensorType):
         return None
     return binding.var.ty.vdevice

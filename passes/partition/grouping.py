@@ -13,7 +13,6 @@ from relaxjax.ir.expr import (
     Expr,
     GlobalVar,
     ShapeExpr,
-    Tuple,
     TupleGetItem,
     Var,
 )
@@ -31,6 +30,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.structural import structural_equal, structural_hash
+from relaxjax.ir.tuples import one_or_tuple
 from relaxjax.ir.types import ShapeType
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import (
@@ -210,7 +210,7 @@ def region_function(
         tuple(replace(b, var=inner[b.var], value=substitute(b.value, renamed)) for b in bindings)
     )
     values = [results[var] for var in outputs]
-    body = SeqExpr((block,), values[0] if len(values) == 1 else Tuple(tuple(values)))
+    body = SeqExpr((block,), one_or_tuple(values))
     unknown = _untold_symbols(body, list(params.values()))
     taken = list(params.values())
     given: list[Expr] = list(args)

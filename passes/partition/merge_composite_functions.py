@@ -2,9 +2,9 @@
 
 from relaxjax.ir.builder import Names
 from relaxjax.ir.expr import Var
-from relaxjax.ir.function import BindingBlock, DataflowBlock, Function
+from relaxjax.ir.function import BindingBlock, Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.walk import dataflow_blocks
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import (
@@ -30,13 +30,7 @@ def MergeCompositeFunctions(mod: IRModule) -> IRModule:
 
 
 def _groups(mod: IRModule, function: Function) -> list[Group]:
-    return [
-        group
-        for seq in nested_sequences(function)
-        for block in seq.blocks
-        if isinstance(block, DataflowBlock)
-        for group in _in_block(mod, block)
-    ]
+    return [group for block in dataflow_blocks(function) for group in _in_block(mod, block)]
 
 
 def _in_block(mod: IRModule, block: BindingBlock) -> list[Group]:

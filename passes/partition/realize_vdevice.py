@@ -3,7 +3,7 @@
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, If, MatchCast, SeqExpr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import Op, operator_name
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import nested_bindings
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -13,7 +13,6 @@ from .relocation import (
     MOVE,
     Relocation,
     destination,
-    operator_of,
     with_agreeing_calls,
 )
 
@@ -66,19 +65,23 @@ class _Places:
     def _follow(self, mod: IRModule) -> None:
         """Put values where moves bring them, and then where hints advise."""
         for var, call in self.calls:
-            if operator_of(call) == MOVE:
+            if operator_name(call) == MOVE:
                 self._place(var, destination(mod, call))
         for var, call in self.calls:
-            if operator_of(call) == HINT and self.device_of(var) is None:
+            if operator_name(call) == HINT and self.device_of(var) is None:
                 self._place(var, destination(mod, call))
         for _, call in self.calls:
             data = call.args[0]
-            if operator_of(call) == HINT and isinstance(data, Var) and self.device_of(data) is None:
+            if (
+                operator_name(call) == HINT
+                and isinstance(data, Var)
+                and self.device_of(data) is None
+            ):
                 self._place(data, destination(mod, call))
 
     def _bind(self, var: Var, value: Expr) -> None:
         match value:
-            case Call() if operator_of(value) in (MOVE, HINT):
+            case Call() if operator_name(value) in (MOVE, HINT):
                 self.calls.append((var, value))
             case Call(op=Op(), args=args) if isinstance(var.ty, TensorType | TupleType):
                 for arg in args:

@@ -20,7 +20,7 @@ from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.op import Op, get_op, operator_name
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type, device_name
 from relaxjax.ir.walk import all_vars, kept, map_children, substitute
 
@@ -28,11 +28,6 @@ MOVE, HINT = "relax.to_vdevice", "relax.hint_on_device"
 
 # Kinds of devices that are called otherwise where code is made for them.
 _KINDS = {"cpu": "llvm", "c": "llvm", "gpu": "cuda"}
-
-
-def operator_of(value: Expr) -> str:
-    """The name of the operator that a value calls, "" where it calls none."""
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
 
 
 def known_device(mod: IRModule, device: str) -> str:
@@ -47,7 +42,7 @@ def known_device(mod: IRModule, device: str) -> str:
 def destination(mod: IRModule, call: Call) -> str:
     """The device that a move or a hint names, as the module lists it."""
     device = call.attrs["dst_vdevice"]
-    if operator_of(call) == HINT:
+    if operator_name(call) == HINT:
         device = f"{device}:{call.attrs['memory_scope']}"
     return known_device(mod, device)
 
@@ -137,7 +132,7 @@ class Relocation:
                 return value if same else infer(If(now, *branches, span=value.span))
             case Function():
                 return substitute(value, self.now)
-            case Call() if operator_of(value) in (MOVE, HINT):
+            case Call() if operator_name(value) in (MOVE, HINT):
                 return self.placed(value, self.device_of(binding.var))
             case Call(op=Op()) if self.copies and self.device_of(binding.var) is not None:
                 device = self.device_of(binding.var) or ""
@@ -150,7 +145,7 @@ class Relocation:
         data = substitute(call.args[0], self.now)
         if isinstance(data.ty, TensorType) and data.ty.vdevice == device:
             return data
-        if operator_of(call) == MOVE and data is call.args[0]:
+        if operator_name(call) == MOVE and data is call.args[0]:
             return call
         return infer(get_op(MOVE)(data, device))
 

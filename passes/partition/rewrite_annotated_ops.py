@@ -5,8 +5,9 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.types import device_name
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.walk import nested_bindings
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .relocation import (
@@ -15,7 +16,6 @@ from .relocation import (
     Relocation,
     destination,
     known_device,
-    operator_of,
     with_agreeing_calls,
 )
 
@@ -41,14 +41,13 @@ def _placed(mod: IRModule, function: Function, fallback: str) -> Function:
     """`function` with its values on devices."""
     hinted: dict[Expr, str] = {}
     moved: dict[Expr, str] = {}
-    for seq in nested_sequences(function):
-        for binding in seq.bindings():
-            if not isinstance(binding.value, Call):
-                continue
-            if operator_of(binding.value) == HINT:
-                hinted.setdefault(binding.value.args[0], destination(mod, binding.value))
-            if operator_of(binding.value) in (HINT, MOVE):
-                moved[binding.var] = destination(mod, binding.value)
+    for binding in nested_bindings(function):
+        if not isinstance(binding.value, Call):
+            continue
+        if operator_name(binding.value) == HINT:
+            hinted.setdefault(binding.value.args[0], destination(mod, binding.value))
+        if operator_name(binding.value) in (HINT, MOVE):
+            moved[binding.var] = destination(mod, binding.value)
 
     def device_of(var: Var) -> str:
         return moved.get(var) or hinted.get(var) or fallback
@@ -64,9 +63,8 @@ def _with_listed(mod: IRModule, fallback: str) -> IRModule:
     named = [
         destination(mod, binding.value)
         for function in mod.relax_functions().values()
-        for seq in nested_sequences(function)
-        for binding in seq.bindings()
-        if isinstance(binding.value, Call) and operator_of(binding.value) == MOVE
+        for binding in nested_bindings(function)
+        if isinstance(binding.value, Call) and operator_name(binding.value) == MOVE
     ]
     new = dict.fromkeys((fallback, *named)).keys() - {info.name for info in infos}
     if not new:

@@ -59,9 +59,7 @@ class _Codegen:
         self.compiled: dict[str, ExternFunc] = {}
 
     def function(self, function: Function) -> Function:
-        changed = rewrite(function, self.rule)
-        assert isinstance(changed, Function)
-        return changed
+        return rewrite(function, self.rule)
 
     def rule(self, expr: Expr) -> Expr:
         """The call of a region as a call of what it was compiled to."""

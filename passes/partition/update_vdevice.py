@@ -6,11 +6,12 @@ from relaxjax.ir.function import Function, MatchCast, SeqExpr
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ir.walk import kept, map_bindings, map_children
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .relocation import MOVE, operator_of, with_agreeing_calls
+from .relocation import MOVE, with_agreeing_calls
 
 
 @pass_factory(opt_level=0)
@@ -75,7 +76,7 @@ class _Update:
         return self.vars[var]
 
     def attrs(self, call: Call) -> Attrs:
-        moves = operator_of(call) == MOVE and call.attrs["dst_vdevice"] == self.old
+        moves = operator_name(call) == MOVE and call.attrs["dst_vdevice"] == self.old
         return call.attrs.updated(dst_vdevice=self.new) if moves else call.attrs
 
     def type(self, ty: Type | None) -> Type | None:

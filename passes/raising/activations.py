@@ -23,9 +23,10 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import substitute_symbols
 from relaxjax.ir.structural import structural_equal
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.types import TensorType
 
-from .reading import Reading, View, dtype_of, of_one_float, raises
+from .reading import Reading, View, of_one_float, raises
 
 
 @raises("lax.mul", "lax.div")
@@ -124,7 +125,7 @@ def _is_distribution(factor: Expr, x: Expr, reading: Reading) -> bool:
     view, root = View.whole(factor), math.sqrt(0.5)
     complement = reading.args(view, "erfc")
     if complement is not None:
-        wide = dtype_of(x) in ("float32", "float64")
+        wide = known_dtype(x) in ("float32", "float64")
         return wide and _is_multiple(complement[0], x, -root, reading)
     added = reading.with_number(view, "add")
     inner = None if added is None or added[1] != 1 else reading.args(added[0], "erf")
@@ -162,5 +163,5 @@ def _is_multiple(view: View, x: Expr, number: float, reading: Reading) -> bool:
 
 def _close(found: float, wanted: float, like: Expr) -> bool:
     """Whether a number is the wanted one, rounded to the dtype of a tensor."""
-    tolerance = 2 * float(jnp.finfo(dtype_of(like)).eps)  # type: ignore[no-untyped-call]  # JAX has no types for it
+    tolerance = 2 * float(jnp.finfo(known_dtype(like)).eps)  # type: ignore[no-untyped-call]  # JAX has no types for it
     return abs(found - wanted) <= tolerance * abs(wanted)

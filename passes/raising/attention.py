@@ -17,20 +17,12 @@ from typing import Any
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dims, known_dtype, known_ndim
 from relaxjax.ops.emit import call as relax
 
 from .axes import Named, Names, Sizes, laid, regrouped
 from .masks import bare, sees
-from .reading import (
-    HALF_PRECISION,
-    Reading,
-    View,
-    asks_for_precision,
-    dims_of,
-    dtype_of,
-    ndim_of,
-    raises,
-)
+from .reading import HALF_PRECISION, Reading, View, asks_for_precision, raises
 
 # A score from which no score of use is so far that it has any weight; and the least in float16.
 _HIDDEN, _HIDDEN_IN_FLOAT16 = -1e30, -6e4
@@ -88,7 +80,7 @@ class _Attention:
 @raises("lax.dot_general")
 def attention(call: Call, reading: Reading) -> Expr | None:
     """softmax of scaled products, perhaps under a mask, times the values."""
-    if not _is_plain(call) or dtype_of(call) != dtype_of(call.args[0]):
+    if not _is_plain(call) or known_dtype(call) != known_dtype(call.args[0]):
         return None
     for side in (0, 1):
         weights = _weights(call.args[side], reading)
@@ -103,16 +95,16 @@ def _is_plain(call: Call) -> bool:
     """Whether a product sums over one axis, as its dtype has it, or gives float32 of halves."""
     if call.op is not get_op("lax.dot_general"):
         return False
-    dtype, summed = dtype_of(call.args[0]), call.attrs["dimension_numbers"][0][0]
-    if len(summed) != 1 or dtype != dtype_of(call.args[1]):
+    dtype, summed = known_dtype(call.args[0]), call.attrs["dimension_numbers"][0][0]
+    if len(summed) != 1 or dtype != known_dtype(call.args[1]):
         return False
     if dtype in ("float32", "float64"):
-        return dtype_of(call) == dtype and not asks_for_precision(call)
+        return known_dtype(call) == dtype and not asks_for_precision(call)
     precision = call.attrs.get("precision")
     is_as_ever = precision is None or (
         isinstance(precision, Mapping) and precision.get("DotAlgorithmPreset") in _AS_EVER
     )
-    return dtype in HALF_PRECISION and dtype_of(call) in (dtype, "float32") and is_as_ever
+    return dtype in HALF_PRECISION and known_dtype(call) in (dtype, "float32") and is_as_ever
 
 
 def _weights(expr: Expr, reading: Reading) -> _Scores | None:
@@ -125,7 +117,7 @@ def _weights(expr: Expr, reading: Reading) -> _Scores | None:
     scores = _under_mask(softmax.args[0], reading)
     if scores is None:
         return None
-    along = scores.axes[softmax.attrs["axis"] % ndim_of(expr)]
+    along = scores.axes[softmax.attrs["axis"] % known_ndim(expr)]
     if len(along) != 1 or along not in (scores.own(0), scores.own(1)):
         return None
     return replace(scores, factors=scores.factors[::-1]) if along == scores.own(0) else scores
@@ -140,7 +132,7 @@ def _under_mask(expr: Expr, reading: Reading) -> _Scores | None:
         return _scores(expr, reading)
     mask, hidden, shown = chosen
     filling, scores = reading.number(hidden), _scores(shown.expr, reading)
-    most = _HIDDEN_IN_FLOAT16 if dtype_of(expr) == "float16" else _HIDDEN
+    most = _HIDDEN_IN_FLOAT16 if known_dtype(expr) == "float16" else _HIDDEN
     if scores is None or filling is None or not filling <= most:
         return None
     return replace(scores, mask=mask, hidden=filling, masked=scores.axes)
@@ -171,7 +163,7 @@ def _moved(
         return None
     if call.op is get_op("lax.reshape"):
         turned = call.attrs.get("dimensions") is not None
-        axes = None if turned else regrouped(found.axes, found.sizes, dims_of(call))
+        axes = None if turned else regrouped(found.axes, found.sizes, known_dims(call))
         return None if axes is None else replace(found, axes=axes)
     order = call.attrs["axes"]
     return None if order is None else replace(found, axes=tuple(found.axes[a] for a in order))
@@ -184,7 +176,7 @@ def _product(call: Call) -> _Scores | None:
     sizes: dict[str, Dim] = {}
     left: list[str] = []
     for side, arg in enumerate(call.args):
-        dims = dims_of(arg)
+        dims = known_dims(arg)
         if dims is None:
             return None
         names = {axis: f"s{place}" for place, axis in enumerate(stacks[side])}
@@ -202,7 +194,7 @@ def _product(call: Call) -> _Scores | None:
 def _parts(call: Call, side: int, weights: _Scores) -> _Attention | None:
     """What is what, where a product of weights, one of its sides, with values is attention."""
     summed, stacks = call.attrs["dimension_numbers"]
-    values, dims = call.args[1 - side], dims_of(call.args[1 - side])
+    values, dims = call.args[1 - side], known_dims(call.args[1 - side])
     along = weights.own(1)
     together = [name for axis in stacks[side] for name in weights.axes[axis]]
     if dims is None or weights.axes[summed[side][0]] != along:
@@ -243,7 +235,7 @@ def _attended(parts: _Attention, reading: Reading) -> Named | None:
     mask = _mask(parts, reading)
     if query is None or key is None or value is None or mask is None:
         return None
-    if not dtype_of(query) == dtype_of(key) == dtype_of(value):
+    if not known_dtype(query) == known_dtype(key) == known_dtype(value):
         return None
     axes = (parts.batch, parts.rows, parts.query_heads, parts.width)
     options: dict[str, Any] = {"scale": parts.scores.scale}
@@ -265,7 +257,7 @@ def _mask(parts: _Attention, reading: Reading) -> Expr | str | None:
         if found is not None:
             return found
     mask = bare(scores.mask, reading)
-    if not math.isfinite(scores.hidden) or dtype_of(mask.expr) != "bool":
+    if not math.isfinite(scores.hidden) or known_dtype(mask.expr) != "bool":
         return None
     named = Named(mask.expr, tuple(() if axis is None else axes[axis] for axis in mask.axes))
     groups = (parts.batch, parts.query_heads, parts.rows, parts.columns)
@@ -278,7 +270,7 @@ def _as_product(
     """The result with its axes as the product `call` has them: the stacks, then each side's own."""
     summed, stacks = call.attrs["dimension_numbers"]
     own = [
-        [a for a in range(ndim_of(arg)) if a not in (*summed[s], *stacks[s])]
+        [a for a in range(known_ndim(arg)) if a not in (*summed[s], *stacks[s])]
         for s, arg in enumerate(call.args)
     ]
     by_side = [[parts.value.axes[axis] for axis in own[1 - side]]]

@@ -5,17 +5,10 @@ from typing import Any
 
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dims, known_ndim, static_dims
 from relaxjax.ops.nn.layouts import SPATIAL
 
-from .reading import (
-    Reading,
-    asks_for_precision,
-    dims_of,
-    ndim_of,
-    of_one_float,
-    raises,
-    static_dims,
-)
+from .reading import Reading, asks_for_precision, of_one_float, raises
 
 
 @raises("lax.conv_general_dilated")
@@ -23,7 +16,7 @@ def convolution(call: Call, reading: Reading) -> Expr | None:
     """A convolution with strides, or one of data that is spread out: a transposed one."""
     if not _is_plain(call):
         return None
-    attrs, count = call.attrs, ndim_of(call) - 2
+    attrs, count = call.attrs, known_ndim(call) - 2
     if count not in SPATIAL or not of_one_float(call):
         return None
     if set(attrs["lhs_dilation"]) != {1}:
@@ -44,8 +37,8 @@ def convolution(call: Call, reading: Reading) -> Expr | None:
 
 def _transposed(call: Call, reading: Reading) -> Expr | None:
     """`relax` has the kernel of the convolution that it is the transpose of, turned round."""
-    attrs, count = call.attrs, ndim_of(call) - 2
-    sizes = static_dims(call.args[1])
+    attrs, count = call.attrs, known_ndim(call) - 2
+    sizes = static_dims(call.args[1].ty)
     if set(attrs["window_strides"]) != {1} or attrs["feature_group_count"] != 1 or sizes is None:
         return None
     layouts = _layouts(attrs["dimension_numbers"], SPATIAL[count])
@@ -95,7 +88,7 @@ def _is_plain(call: Call) -> bool:
     attrs = call.attrs
     pads = [pad for pair in attrs["padding"] for pad in pair]
     known = all(isinstance(pad, int) and pad >= 0 for pad in pads)
-    fits = 0 not in (dims_of(call) or ())
+    fits = 0 not in (known_dims(call) or ())
     return known and fits and attrs["batch_group_count"] == 1 and not asks_for_precision(call)
 
 

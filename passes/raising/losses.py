@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.expr import Call, Expr, const, np_dtype
+from relaxjax.ir.tensor_types import known_dims, known_dtype, known_ndim, static_dims
 from relaxjax.ops.emit import call as relax
 from relaxjax.ops.emit import where
 from relaxjax.ops.shapes import element_count
 
 from .picking import bare, fills, picked_column
-from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float, raises, static_dims
+from .reading import Reading, View, of_one_float, raises
 from .writing import of_shape
 
 
@@ -26,7 +27,7 @@ def class_loss(call: Call, reading: Reading) -> Expr | None:
     if not of_one_float(call):
         return None
     x, y = reading.elementwise(call, View.whole(call).axes)
-    if dims_of(x.expr) != dims_of(y.expr):
+    if known_dims(x.expr) != known_dims(y.expr):
         return None
     for total, picked, sign in ((x, y, 1), (y, x, -1)):
         scores = log_total(total, reading)
@@ -43,7 +44,7 @@ def class_log_probability(call: Call, reading: Reading) -> Expr | None:
     found = reading.known.call(call.args[0], "relax.nn.log_softmax")
     if found is None or not reading.known.used_once(call.args[0]):
         return None
-    if found.attrs["axis"] % ndim_of(call.args[0]) != ndim_of(call.args[0]) - 1:
+    if found.attrs["axis"] % known_ndim(call.args[0]) != known_ndim(call.args[0]) - 1:
         return None
     loss = _loss(found.args[0], call, call, reading, picks_last=True)
     return None if loss is None else -loss
@@ -59,7 +60,7 @@ def log_total(view: View, reading: Reading) -> Expr | None:
         summed = reading.reduced(size[0] if size is not None else inner[0], "sum")
         power = None if summed is None else reading.call(summed.data, "exp")
         args = None if power is None else reading.operands(power.args[0], "sub")
-        if summed is None or args is None or summed.axes != (ndim_of(summed.data) - 1,):
+        if summed is None or args is None or summed.axes != (known_ndim(summed.data) - 1,):
             continue
         largest = reading.largest(args[1])
         same = _agree(reading.peeled(args[1]), reading.peeled(top))
@@ -88,8 +89,8 @@ def _loss(
     Where it `picks_last`, out of the logarithms, nothing goes back from labels outside of them.
     """
     targets = picked_column(choice, reading)
-    dims, shape, dtype = dims_of(scores), dims_of(like), dtype_of(scores)
-    labels = None if targets is None else dtype_of(targets)
+    dims, shape, dtype = known_dims(scores), known_dims(like), known_dtype(scores)
+    labels = None if targets is None else known_dtype(targets)
     if dims is None or shape is None or dtype is None or targets is None or labels is None:
         return None
     if np_dtype(labels).kind != "i":
@@ -99,7 +100,7 @@ def _loss(
     never = int(np.iinfo(np_dtype(labels)).min)
     if not fills(choice):
         return of_shape(_each(rows, flat, never), shape)
-    classes = static_dims(scores)
+    classes = static_dims(scores.ty)
     if classes is None:
         return None
     first, behind = const(0, labels), const(classes[-1], labels)

@@ -3,8 +3,9 @@
 import numpy as np
 
 from relaxjax.ir.expr import Constant
+from relaxjax.ir.tensor_types import known_dtype
 
-from .reading import Reading, View, dtype_of
+from .reading import Reading, View
 
 _COUNTING = ("int32", "uint32", "int64", "uint64")  # they count any sequence without coming round
 
@@ -52,7 +53,7 @@ def sees(mask: View, rows: int, columns: int, reading: Reading) -> str | None:
 
 def _whole(mask: View, reading: Reading) -> View | None:
     """Numbers of which a mask shows where they are not 0."""
-    if dtype_of(mask.expr) != "bool":
+    if known_dtype(mask.expr) != "bool":
         return None
     different = reading.with_number(mask, "ne")
     if different is not None:
@@ -95,7 +96,7 @@ def _counted(view: View, reading: Reading) -> tuple[int, float] | None:
     view, start = (view, 0.0) if moved is None else moved
     view = reading.peeled(view)
     count = reading.call(view.expr, "iota")
-    if count is None or dtype_of(count) not in _COUNTING:
+    if count is None or known_dtype(count) not in _COUNTING:
         return None
     axis = view.axes[count.attrs["dimension"]]
     return None if axis is None else (axis, start)

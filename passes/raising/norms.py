@@ -8,19 +8,10 @@ which is the worse of the two; `relax` takes the first.
 from dataclasses import dataclass
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
+from relaxjax.ir.tensor_types import known_dims, known_dtype, known_ndim
 from relaxjax.ops.emit import call as relax
 
-from .reading import (
-    Factor,
-    Reading,
-    Reduced,
-    View,
-    dims_of,
-    dtype_of,
-    ndim_of,
-    of_one_float,
-    raises,
-)
+from .reading import Factor, Reading, Reduced, View, of_one_float, raises
 from .writing import of_shape
 
 
@@ -77,7 +68,11 @@ def standardised(view: View, reading: Reading) -> Standardised | None:
     over, epsilon, about_zero = spreads[0]
     for index, values in enumerate(others):
         of = Reduced(values.expr, over.axes) if about_zero else reading.centred(values.expr)
-        if of == over and values.axes == view.axes and dims_of(over.data) == dims_of(view.expr):
+        if (
+            of == over
+            and values.axes == view.axes
+            and known_dims(over.data) == known_dims(view.expr)
+        ):
             rest = [*others[:index], *others[index + 1 :], None]
             return Standardised(over, epsilon, rest[0], about_zero)
     return None
@@ -101,7 +96,7 @@ def _norm(found: Standardised, shift: View | None) -> Expr | None:
     data, axes = found.over.data, found.over.axes
     vectors = list(map(_vector, (found.scale, shift)))
     given = {vector.axes for vector in vectors if vector is not None}
-    left = tuple(axis for axis in range(ndim_of(data)) if axis not in axes)
+    left = tuple(axis for axis in range(known_ndim(data)) if axis not in axes)
     if len(given) > 1:
         return None
     along = given.pop() if given else axes
@@ -141,7 +136,7 @@ def _vector(view: View | None) -> _Vector | None:
     if view is None:
         return None
     axes = tuple(axis for axis in view.axes if axis is not None)
-    dims = dims_of(view.expr)
+    dims = known_dims(view.expr)
     if dims is None or axes == view.axes:
         return _Vector(view.expr, axes)
     shape = [dim for dim, axis in zip(dims, view.axes, strict=True) if axis is not None]
@@ -150,7 +145,7 @@ def _vector(view: View | None) -> _Vector | None:
 
 def _filled(vector: _Vector | None, data: Expr, along: tuple[int, ...]) -> Expr | None:
     """A scale or shift; where there is none, ones that have no influence."""
-    dims, dtype = dims_of(data), dtype_of(data)
+    dims, dtype = known_dims(data), known_dtype(data)
     if vector is not None or dims is None or dtype is None:
         return None if vector is None else vector.expr
     return relax("ones", ShapeExpr(tuple(dims[axis] for axis in along)), dtype)

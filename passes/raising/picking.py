@@ -6,8 +6,9 @@ from typing import Any
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Constant, Expr
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dims, known_ndim, static_dims
 
-from .reading import Reading, View, dims_of, ndim_of, static_dims
+from .reading import Reading, View
 
 _FILLING, _PROMISED = (
     Attrs(GatherScatterMode=name) for name in ("FILL_OR_DROP", "PROMISE_IN_BOUNDS")
@@ -17,7 +18,7 @@ _FILLING, _PROMISED = (
 def picked_column(gather: Call, reading: Reading) -> Expr | None:
     """The numbers of the columns, in the order of the rows, where each row gives one element."""
     data, places = gather.args
-    dims, last = dims_of(data), ndim_of(data) - 1
+    dims, last = known_dims(data), known_ndim(data) - 1
     if dims is None or last < 1 or set(gather.attrs["slice_sizes"]) != {1}:
         return None
     numbers = _numbers(gather)
@@ -25,10 +26,10 @@ def picked_column(gather: Call, reading: Reading) -> Expr | None:
         return None
     rows = tuple(range(last))
     by_row = (rows, rows, (last,), (last,))
-    if _batching(numbers) == by_row and dims_of(places) == (*dims[:-1], 1, 1):
+    if _batching(numbers) == by_row and known_dims(places) == (*dims[:-1], 1, 1):
         return places
     everywhere = ((), (), (0, 1), (0, 1))
-    if last != 1 or _batching(numbers) != everywhere or dims_of(places) != (dims[0], 2):
+    if last != 1 or _batching(numbers) != everywhere or known_dims(places) != (dims[0], 2):
         return None
     return _second(places, reading)
 
@@ -52,7 +53,7 @@ def _second(places: Expr, reading: Reading) -> Expr | None:
     if joined is None or len(joined.args) != 2 or joined.attrs["dimension"] != 1:
         return None
     rows, columns = joined.args
-    if dims_of(rows) != dims_of(columns) or not _counts(rows, reading):
+    if known_dims(rows) != known_dims(columns) or not _counts(rows, reading):
         return None
     return columns
 
@@ -90,8 +91,8 @@ def _same_elements(expr: Expr, reading: Reading) -> Expr | None:
 def _picks_only_place(gather: Call) -> bool:
     """Whether all there is along some axes of one element is picked, by a number that is known."""
     data, places = gather.args
-    shape, numbers = static_dims(data), _numbers(gather)
-    kept = len(numbers["offset_dims"]) + len(numbers["collapsed_slice_dims"]) == ndim_of(data)
+    shape, numbers = static_dims(data.ty), _numbers(gather)
+    kept = len(numbers["offset_dims"]) + len(numbers["collapsed_slice_dims"]) == known_ndim(data)
     whole = isinstance(places, Constant) and not places.data.any() and places.data.ndim == 1
     return whole and kept and gather.attrs["slice_sizes"] == shape
 

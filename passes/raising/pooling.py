@@ -5,9 +5,10 @@ from typing import Any
 
 from relaxjax.ir.expr import Call, Expr, const
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dims, known_dtype, known_ndim
 from relaxjax.ops.nn.layouts import SPATIAL
 
-from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float, raises
+from .reading import Reading, View, of_one_float, raises
 
 
 @raises("lax.reduce_window_max")
@@ -16,7 +17,7 @@ def max_pooling(call: Call, reading: Reading) -> Expr | None:
     window = _window(call)
     if window is None:
         return None
-    return get_op(f"relax.nn.max_pool{ndim_of(call) - 2}d")(call.args[0], **window)
+    return get_op(f"relax.nn.max_pool{known_ndim(call) - 2}d")(call.args[0], **window)
 
 
 @raises("lax.div")
@@ -36,20 +37,20 @@ def sum_pooling(call: Call, reading: Reading) -> Expr | None:
     window = _window(call)
     if window is None:
         return None
-    return _mean(call, window) * const(math.prod(window["pool_size"]), dtype_of(call))
+    return _mean(call, window) * const(math.prod(window["pool_size"]), known_dtype(call))
 
 
 def _mean(summed: Call, window: dict[str, Any]) -> Expr:
-    mean = get_op(f"relax.nn.avg_pool{ndim_of(summed) - 2}d")
+    mean = get_op(f"relax.nn.avg_pool{known_ndim(summed) - 2}d")
     return mean(summed.args[0], **window, count_include_pad=True)
 
 
 def _window(call: Call) -> dict[str, Any] | None:
     """A window as `relax` has it: two axes it does not slide along are images and channels."""
-    attrs, ndim = call.attrs, ndim_of(call)
+    attrs, ndim = call.attrs, known_ndim(call)
     if ndim - 2 not in SPATIAL or not of_one_float(call) or set(attrs["base_dilation"]) != {1}:
         return None
-    if 0 in (dims_of(call) or ()):  # no window fits
+    if 0 in (known_dims(call) or ()):  # no window fits
         return None
     whole = [
         size == stride == step == 1 and low == high == 0

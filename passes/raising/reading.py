@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 
-from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr
 from relaxjax.ir.laws import Law, law
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.tensor_types import known_dims, known_dtype, known_ndim, static_dims
+from relaxjax.ir.types import is_float
 from relaxjax.ir.uses import Uses
 
 # A product is taken apart into so many factors at most, and so many numbers are taken out of it in
@@ -37,7 +37,7 @@ class View:
 
     @staticmethod
     def whole(expr: Expr) -> "View":
-        return View(expr, tuple(range(ndim_of(expr))))
+        return View(expr, tuple(range(known_ndim(expr))))
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Reading:
 
     def _laid(self, arg: Expr, call: Call, axes: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Where the axes of an argument lie, which may have one element where others have more."""
-        before, after = dims_of(arg), dims_of(call)
+        before, after = known_dims(arg), known_dims(call)
         if before is None or after is None or len(before) != len(after):
             return ()
         triples = zip(before, after, axes, strict=True)
@@ -117,7 +117,7 @@ class Reading:
         expr = self.peeled(view).expr
         if not isinstance(expr, Constant) or expr.data.size != 1:
             return None
-        real = expr.data.dtype.kind in "biu" or is_float(dtype_of(expr))
+        real = expr.data.dtype.kind in "biu" or is_float(known_dtype(expr))
         return float(expr.data.reshape(())) if real else None
 
     def with_number(self, view: View, name: str) -> tuple[View, float] | None:
@@ -140,7 +140,7 @@ class Reading:
         if call is None:
             return None
         data, axes = call.args[0], tuple(sorted(call.attrs["axes"]))
-        left = tuple(axis for axis in range(ndim_of(data)) if axis not in axes)
+        left = tuple(axis for axis in range(known_ndim(data)) if axis not in axes)
         return Reduced(data, axes) if left == view.axes else None
 
     def total(self, view: View) -> Reduced | None:
@@ -150,7 +150,7 @@ class Reading:
             return self.reduced(view, "sum")
         found = self.reduced(narrowed[0], "sum")
         data = None if found is None else self.rounded(found.data)
-        if found is None or data is None or dtype_of(data) != dtype_of(view.expr):
+        if found is None or data is None or known_dtype(data) != known_dtype(view.expr):
             return None
         return Reduced(data, found.axes)
 
@@ -159,7 +159,7 @@ class Reading:
         call = self.call(expr, "convert_element_type")
         if call is None:
             return None
-        dtypes = {dtype_of(call), dtype_of(call.args[0])}
+        dtypes = {known_dtype(call), known_dtype(call.args[0])}
         is_half = any(dtypes == {half, "float32"} for half in HALF_PRECISION)
         return call.args[0] if is_half else None
 
@@ -305,7 +305,7 @@ def _places(call: Call) -> tuple[int | None, ...] | None:
         return None
     if "broadcast_dimensions" in call.attrs:
         return _kept_places(call)
-    before, after = static_dims(call.args[0]), static_dims(call)
+    before, after = static_dims(call.args[0].ty), static_dims(call.ty)
     if before is None or after is None or 1 in before or call.attrs.get("dimensions") is not None:
         return None
     places = tuple(place for place, length in enumerate(after) if length != 1)
@@ -314,37 +314,16 @@ def _places(call: Call) -> tuple[int | None, ...] | None:
 
 def _kept_places(call: Call) -> tuple[int | None, ...] | None:
     """Where a broadcast lays the axes of its argument, None for those that it repeats."""
-    before, after = dims_of(call.args[0]), dims_of(call)
+    before, after = known_dims(call.args[0]), known_dims(call)
     if before is None or after is None:
         return None
     pairs = zip(before, call.attrs["broadcast_dimensions"], strict=True)
     return tuple(place if after[place] == length else None for length, place in pairs)
 
 
-def ndim_of(expr: Expr) -> int:
-    return expr.ty.ndim if isinstance(expr.ty, TensorType) else -1
-
-
-def dims_of(expr: Expr) -> tuple[Dim, ...] | None:
-    return expr.ty.dims if isinstance(expr.ty, TensorType) else None
-
-
-def static_dims(expr: Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor where it is known in numbers."""
-    dims = dims_of(expr)
-    if dims is None:
-        return None
-    numbers = tuple(dim for dim in dims if isinstance(dim, int))
-    return numbers if len(numbers) == len(dims) else None
-
-
-def dtype_of(expr: Expr) -> str | None:
-    return expr.ty.dtype if isinstance(expr.ty, TensorType) else None
-
-
 def count_over(reduced: Reduced) -> int | None:
     """How many elements of the data are reduced to one."""
-    dims = dims_of(reduced.data)
+    dims = known_dims(reduced.data)
     if dims is None:
         return None
     lengths = [dims[axis] for axis in reduced.axes]
@@ -354,11 +333,11 @@ def count_over(reduced: Reduced) -> int | None:
 
 def of_one_float(call: Call) -> bool:
     """Whether arguments and result are of one floating-point dtype."""
-    dtypes = {dtype_of(expr) for expr in (*call.args, call)}
+    dtypes = {known_dtype(expr) for expr in (*call.args, call)}
     return len(dtypes) == 1 and is_float(dtypes.pop())
 
 
 def asks_for_precision(call: Call) -> bool:
     """Whether a product asks for more than that sums are made as its dtype has them."""
     wanted = call.attrs.get("preferred_element_type")
-    return call.attrs.get("precision") is not None or wanted not in (None, dtype_of(call))
+    return call.attrs.get("precision") is not None or wanted not in (None, known_dtype(call))

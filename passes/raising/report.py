@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.span import Span
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.walk import nested_bindings
 from relaxjax.passes.infrastructure.sequential import Sequential
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 from relaxjax.passes.simplification.fold_constant import FoldConstant
@@ -79,15 +78,10 @@ def raising_report(mod: IRModule) -> RaisingReport:
 def _calls(mod: IRModule) -> Iterator[tuple[Span | None, str]]:
     """The operators that are called, with the line, branches and bodies of loops included."""
     for function in mod.relax_functions().values():
-        for seq in nested_sequences(function):
-            for binding in seq.bindings():
-                name = _operator(getattr(binding, "value", None))
-                if name is not None:
-                    yield binding.span, name
-
-
-def _operator(value: Expr | None) -> str | None:
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None
+        for binding in nested_bindings(function):
+            name = operator_name(getattr(binding, "value", None))
+            if name is not None:
+                yield binding.span, name
 
 
 def _place(span: Span | None) -> str:

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ops.emit import call
-
-from .reading import dims_of
 
 
 def in_order(x: Expr, axes: Sequence[int]) -> Expr:
@@ -16,4 +15,4 @@ def in_order(x: Expr, axes: Sequence[int]) -> Expr:
 
 def of_shape(x: Expr, shape: Sequence[Dim]) -> Expr:
     """The elements of `x` in another shape."""
-    return x if dims_of(x) == tuple(shape) else call("reshape", x, ShapeExpr(tuple(shape)))
+    return x if known_dims(x) == tuple(shape) else call("reshape", x, ShapeExpr(tuple(shape)))

@@ -13,6 +13,7 @@ from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Tuple, V
 from relaxjax.ir.function import Binding, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType, dtype_name
 from relaxjax.ir.walk import nested_bindings, substitute
 from relaxjax.ops.lax import is_key, x64_for
@@ -99,8 +100,8 @@ def _fills(call: Call) -> bool:
 
 
 def _count(ty: TensorType) -> float:
-    known = ty.dims is not None and all(isinstance(dim, int) for dim in ty.dims)
-    return math.prod(map(int, ty.dims or ())) if known else math.inf
+    dims = static_dims(ty)
+    return math.inf if dims is None else math.prod(dims)
 
 
 def _has_constant(arg: Expr) -> bool:

@@ -1,7 +1,6 @@
 """A loop and the loop back through it as one, where the way back only sums over the steps."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim
@@ -12,14 +11,14 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tuples import Path, at, leaves
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import all_vars, map_bindings, substitute, used_vars
-from relaxjax.ops.loop_types import steps_of
+from relaxjax.ops.loop_types import steps_of_loop
 from relaxjax.passes.infrastructure.base import pass_factory
 
 # The fields to take, one after the other.
-Path: TypeAlias = tuple[int, ...]
 
 _SUMS = ("relax.add", "lax.add", "lax.add_any")
 # How operators are computed that take long by themselves.
@@ -99,11 +98,11 @@ class _Pair:
         self.step_back, self.sums, self.xs_back = self.calls[1].args
         self.steps = [steps[call.args[0]] for call in self.calls]
         self.parts = _parts(self.there.var, self.between)
-        self.same = {leaf: path for path, leaf in _leaves(self.xs)}
+        self.same = {leaf: path for path, leaf in leaves(self.xs)}
         # What the second one runs over beside that, with the ways to it.
         self.further = {
             leaf: path
-            for path, leaf in _leaves(self.xs_back)
+            for path, leaf in leaves(self.xs_back)
             if self._stack(leaf) is None and leaf not in self.same
         }
 
@@ -114,8 +113,8 @@ class _Pair:
 
     @property
     def can_be_joined(self) -> bool:
-        leaves = {leaf for _, leaf in _leaves(self.xs_back)}
-        if leaves == self.further.keys() or any(map(_is_slow, self.between)):
+        stacks = {leaf for _, leaf in leaves(self.xs_back)}
+        if stacks == self.further.keys() or any(map(_is_slow, self.between)):
             return False
         late = {self.there.var}
         for binding in self.between:
@@ -173,7 +172,7 @@ class _Pair:
         new: dict[Var, Expr] = {}
         for var, path in read.items():
             place = ends[0][path[0]] if path else Tuple(tuple(ends[0]))
-            new[var] = builder.emit(_at(place, path[1:]), var.name)
+            new[var] = builder.emit(at(place, path[1:]), var.name)
         new[self.back.var] = builder.emit(Tuple(tuple(ends[1])), self.back.var.name)
         return new
 
@@ -182,7 +181,7 @@ class _Pair:
         step, back = (renew(step, visible=True)[0] for step in self.steps)
         pairs = zip(step.params, back.params, strict=True)
         (carry, sums), (x, at_step) = ((one, Var(other.name, other.ty)) for one, other in pairs)
-        further = Tuple(tuple(_at(at_step, path) for path in self.further.values()))
+        further = Tuple(tuple(at(at_step, path) for path in self.further.values()))
         carry, x = Var("carry", Tuple((carry, sums)).ty), Var("x", Tuple((x, further)).ty)
         builder = BlockBuilder()
         with builder.scope(taken=["carry", "x", *(v.name for v in all_vars(Tuple((step, back))))]):
@@ -192,9 +191,9 @@ class _Pair:
             result = _emit_step(builder, step, (own, given))
             row = self._at_step(self.xs_back, result, given, others)
             totals = _emit_step(builder, back, (sums, row))
-            y = _thinned(_at(result, (1,)), (1,), read)
-            carries = Tuple((_at(result, (0,)), _at(totals, (0,))))
-            seq = builder.sequence(Tuple((carries, Tuple((y, _at(totals, (1,)))))))
+            y = _thinned(at(result, (1,)), (1,), read)
+            carries = Tuple((at(result, (0,)), at(totals, (0,))))
+            seq = builder.sequence(Tuple((carries, Tuple((y, at(totals, (1,)))))))
         return renew(make_function((carry, x), seq, ret_ty=seq.ty))[0]
 
     def _at_step(self, xs: Expr, result: Expr, given: Expr, others: Expr) -> Expr:
@@ -204,9 +203,9 @@ class _Pair:
             return Tuple(tuple(fields))
         stack = self._stack(xs)
         if stack is not None:
-            return _at(result, stack)
+            return at(result, stack)
         if xs in self.same:
-            return _at(given, self.same[xs])
+            return at(given, self.same[xs])
         return TupleGetItem(others, [*self.further].index(xs))
 
 
@@ -229,7 +228,7 @@ def _thinned(value: Expr, path: Path, read: Sequence[Path]) -> Expr:
     if not isinstance(value.ty, TupleType):
         return Tuple(())
     fields = range(len(value.ty.fields))
-    return Tuple(tuple(_thinned(_at(value, (i,)), (*path, i), read) for i in fields))
+    return Tuple(tuple(_thinned(at(value, (i,)), (*path, i), read) for i in fields))
 
 
 def _only_sums(step: Function) -> bool:
@@ -239,7 +238,7 @@ def _only_sums(step: Function) -> bool:
     parts = _parts(step.params[0], bindings)
     values: dict[Expr, Expr] = {binding.var: binding.value for binding in bindings}
     summed: set[Expr] = set()
-    for path, leaf in _leaves(_at(step.body.body, (0,))):
+    for path, leaf in leaves(at(step.body.body, (0,))):
         terms = (leaf,) if leaf in parts else _terms(values.get(leaf), uses.get(leaf, 0))
         own = [term for term in terms if parts.get(term) == path and uses[term] == 1]
         if len(own) != 1:
@@ -251,8 +250,7 @@ def _only_sums(step: Function) -> bool:
 
 def _count(loop: Call) -> Dim:
     """How many steps it has."""
-    assert loop.args[2].ty is not None
-    return steps_of(loop.args[2].ty, loop.attrs["length"])
+    return steps_of_loop(loop)
 
 
 def _called(binding: Binding) -> Call:
@@ -283,18 +281,3 @@ def _parts(whole: Var, bindings: Sequence[Binding]) -> dict[Expr, Path]:
         if isinstance(value, TupleGetItem) and value.tuple_value in found:
             found[binding.var] = (*found[value.tuple_value], value.index)
     return found
-
-
-def _leaves(value: Expr, path: Path = ()) -> Iterator[tuple[Path, Expr]]:
-    """What stands in tuples as they are written, and the way to each."""
-    if isinstance(value, Tuple):
-        for index, field in enumerate(value.fields):
-            yield from _leaves(field, (*path, index))
-    else:
-        yield path, value
-
-
-def _at(value: Expr, path: Path) -> Expr:
-    for index in path:
-        value = value.fields[index] if isinstance(value, Tuple) else TupleGetItem(value, index)
-    return value

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, np_dtype
 from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tensor_types import known_dims, known_ndim
 from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import element_count, normalize_axes, same_dims
@@ -46,19 +46,19 @@ def product_with_identity(call: Call, op: Op, known: Uses) -> Expr | None:
 @law("relax.matmul")
 def product_with_filled(call: Call, op: Op, known: Uses) -> Expr | None:
     """A product with a matrix filled with one number is that multiple of sums, repeated."""
-    if not _same_dtypes(call) or _dims(call) is None:
+    if not _same_dtypes(call) or known_dims(call) is None:
         return None
     for summed, filled, axis in ((0, 1, -1), (1, 0, -2)):
         x, number = call.args[summed], fill(call.args[filled], known)
-        dims = _dims(call.args[filled])
-        if number is None or _ndim(x) < 2 or dims is None or len(dims) < 2:
+        dims = known_dims(call.args[filled])
+        if number is None or known_ndim(x) < 2 or dims is None or len(dims) < 2:
             continue
         if abs(number) < 1 and _has_narrow_range(call):
             continue
         sums = get_op("relax.sum")(x, axis=[axis], keepdims=True)
         assert isinstance(call.ty, TensorType)
         multiple = sums * Constant(np.asarray(number, np_dtype(call.ty.dtype)))
-        return get_op("relax.broadcast_to")(multiple, ShapeExpr(_dims(call) or ()))
+        return get_op("relax.broadcast_to")(multiple, ShapeExpr(known_dims(call) or ()))
     return None
 
 
@@ -72,8 +72,8 @@ def sum_of_product(call: Call, op: Op, known: Uses) -> Expr | None:
     product = known.call(call.args[0], "relax.matmul")
     if product is None or not known.used_once(call.args[0]) or not _same_dtypes(product):
         return None
-    (a, b), ndim = product.args, _ndim(product)
-    if _ndim(a) < 2 or _ndim(b) != 2:
+    (a, b), ndim = product.args, known_ndim(product)
+    if known_ndim(a) < 2 or known_ndim(b) != 2:
         return None
     if op.name == "relax.sum" and _has_narrow_range(product):
         return None
@@ -105,7 +105,11 @@ def sum_of_products(call: Call, op: Op, known: Uses) -> Expr | None:
         return None
     for own in (0, 1):
         a, b, shared = first.args[own], second.args[own], first.args[1 - own]
-        if shared is second.args[1 - own] and _dims(a) == _dims(b) and not _is_larger(a, call):
+        if (
+            shared is second.args[1 - own]
+            and known_dims(a) == known_dims(b)
+            and not _is_larger(a, call)
+        ):
             factors = (a + b, shared) if own == 0 else (shared, a + b)
             return get_op("relax.matmul")(*factors, first.attrs["out_dtype"])
     return None
@@ -120,13 +124,13 @@ def sum_of_stacked_products(call: Call, op: Op, known: Uses) -> Expr | None:
     product = known.call(call.args[0], "relax.matmul")
     if product is None or not known.used_once(call.args[0]):
         return None
-    if not same_dims(_dims(call), (_dims(product) or ())[-2:]):
+    if not same_dims(known_dims(call), (known_dims(product) or ())[-2:]):
         return None
     turned, g = known.call(product.args[0], "relax.permute_dims"), product.args[1]
     if turned is None:
         return None
     x = turned.args[0]
-    x_dims, g_dims = _dims(x), _dims(g)
+    x_dims, g_dims = known_dims(x), known_dims(g)
     if x_dims is None or g_dims is None or len(x_dims) < 3 or x_dims[:-1] != g_dims[:-1]:
         return None
     ndim = len(x_dims)
@@ -146,7 +150,7 @@ def product_with_diagonal(call: Call, op: Op, known: Uses) -> Expr | None:
     if not _same_dtypes(call):
         return None
     x, y = call.args
-    if _ndim(x) < 2 or _ndim(y) < 2:
+    if known_ndim(x) < 2 or known_ndim(y) < 2:
         return None
     columns, rows = _diagonal(y, known), _diagonal(x, known)
     if columns is not None and same_type(x, call):
@@ -162,14 +166,18 @@ def _diagonal(x: Expr, known: Uses) -> Expr | None:
     if scaled is None:
         return None
     for identity, vector in (scaled.args, scaled.args[::-1]):
-        if _is_identity(identity, known) and _ndim(vector) == 1 and same_type(identity, scaled):
+        if (
+            _is_identity(identity, known)
+            and known_ndim(vector) == 1
+            and same_type(identity, scaled)
+        ):
             return vector
     return None
 
 
 def _is_identity(x: Expr, known: Uses) -> bool:
     """Whether a matrix is square, with ones on its diagonal and zeros elsewhere."""
-    dims = _dims(x)
+    dims = known_dims(x)
     if dims is None or len(dims) != 2 or dims[0] != dims[1]:
         return False
     if isinstance(x, Constant):
@@ -198,16 +206,8 @@ def _types(call: Call) -> Sequence[object]:
     return [call.ty, *(arg.ty for arg in call.args)]
 
 
-def _dims(x: Expr) -> tuple[Dim, ...] | None:
-    return x.ty.dims if isinstance(x.ty, TensorType) else None
-
-
 def _is_larger(x: Expr, other: Expr) -> bool:
     """Whether a tensor may have more elements than another."""
-    counts = [element_count(dims) for dims in map(_dims, (x, other)) if dims is not None]
+    counts = [element_count(dims) for dims in map(known_dims, (x, other)) if dims is not None]
     known = [count for count in counts if isinstance(count, int)]
     return len(known) < 2 or known[0] > known[1]
-
-
-def _ndim(x: Expr) -> int:
-    return x.ty.ndim if isinstance(x.ty, TensorType) else -1

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from relaxjax.ir.derivatives import named_functions
 from relaxjax.ir.expr import GlobalVar
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, name_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
 
@@ -25,7 +25,7 @@ def entry_names(mod: IRModule, given: Sequence[str | GlobalVar] | None) -> list[
     """The names of the entry functions: those given, else the public ones."""
     if given is None:
         return [name for name, function in mod.relax_functions().items() if function.global_symbol]
-    names = [entry.name if isinstance(entry, GlobalVar) else entry for entry in given]
+    names = [name_of(entry) for entry in given]
     return [mod.get_global_var(name).name for name in names]
 
 

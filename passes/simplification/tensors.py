@@ -10,6 +10,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import element_count, same_dims
@@ -129,7 +130,7 @@ def count_ratio(before: Expr, after: Call) -> int | None:
 
 def _held(number: float | None, x: Expr) -> float | None:
     """A number as the dtype of a tensor has it, None where that is another number or unknown."""
-    dtype = x.ty.dtype if isinstance(x.ty, TensorType) else None
+    dtype = known_dtype(x)
     if number is None or dtype is None:
         return None
     with np.errstate(all="ignore"):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from relaxjax.ir.expr import GlobalVar
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.walk import global_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
@@ -20,9 +20,7 @@ def BindParams(mod: IRModule, func_name: str | GlobalVar, params: Mapping[Any, A
         func_name: the function, which no other function of the module may call.
         params: an array for each parameter to be fixed, by its name or by the variable itself.
     """
-    name = mod.get_global_var(
-        func_name.name if isinstance(func_name, GlobalVar) else func_name
-    ).name
+    name = mod.get_global_var(name_of(func_name)).name
     if not params:
         return mod
     for caller, function in mod.relax_functions().items():

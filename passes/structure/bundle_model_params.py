@@ -6,7 +6,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import with_vars
 from relaxjax.ir.types import ObjectType, TupleType
-from relaxjax.ir.walk import nested_sequences, substitute
+from relaxjax.ir.walk import nested_bindings, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .normalize import normal_function
@@ -51,14 +51,13 @@ def _named(function: Function, old: Function) -> Function:
     bundle = function.params[-1]
     weights = old.params[len(function.params) - 1 :]
     named: dict[Var, Var] = {}
-    for seq in nested_sequences(function):
-        for binding in seq.bindings():
-            value = binding.value
-            if (
-                isinstance(binding, VarBinding)
-                and isinstance(value, TupleGetItem)
-                and value.tuple_value is bundle
-            ):
-                kind, weight = type(binding.var), weights[value.index]
-                named[binding.var] = kind(weight.name, weight.ty, span=weight.span)
+    for binding in nested_bindings(function):
+        value = binding.value
+        if (
+            isinstance(binding, VarBinding)
+            and isinstance(value, TupleGetItem)
+            and value.tuple_value is bundle
+        ):
+            kind, weight = type(binding.var), weights[value.index]
+            named[binding.var] = kind(weight.name, weight.ty, span=weight.span)
     return with_vars(function, named)

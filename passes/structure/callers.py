@@ -70,6 +70,4 @@ def with_calls(function: Function, change: Callable[[Call], Expr | None]) -> Fun
         changed = change(expr)
         return expr if changed is None else changed
 
-    changed = rewrite(function, rule)
-    assert isinstance(changed, Function)
-    return changed
+    return rewrite(function, rule)

@@ -10,6 +10,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.retype import retyped
+from relaxjax.ir.tensor_types import known_dims, static_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
@@ -64,7 +65,7 @@ def _changed(function: Function, axes: Mapping[Var, int], new: int) -> Function:
 
 def _other_sizes(param: Var, axis: int | None) -> list[int]:
     """The sizes of a parameter's axes but that of its batch."""
-    sizes = list(_sizes(param))
+    sizes = list(static_dims(param.ty) or ())
     if axis is not None:
         del sizes[axis]
     return sizes
@@ -73,7 +74,7 @@ def _other_sizes(param: Var, axis: int | None) -> list[int]:
 def _batch_size(axes: Mapping[Var, int]) -> int:
     sizes: set[Any] = set()
     for param, axis in axes.items():
-        dims = param.ty.dims if isinstance(param.ty, TensorType) else None
+        dims = known_dims(param)
         if dims is None or not -len(dims) <= axis < len(dims):
             raise ValueError(f"`{param.name}` is of type {param.ty}: it has no axis {axis}")
         sizes.add(dims[axis])
@@ -97,7 +98,7 @@ def _shape(
     call: Call, shape: ShapeExpr, data: Expr, old: int, new: int, others: Sequence[int]
 ) -> ShapeExpr:
     """A shape that a call is given, for the new batch size."""
-    before, after = (_sizes(item) for item in (call.args[0], data))
+    before, after = ((static_dims(item.ty) or ()) for item in (call.args[0], data))
     wanted = tuple(dim for dim in shape.values if isinstance(dim, int))
     name = getattr(call.op, "name", "")
     if len(wanted) < len(shape.values):
@@ -143,10 +144,3 @@ def _ends(sizes: Sizes) -> list[tuple[int, int]]:
     """For each axis the product of the sizes before it, and that with its own."""
     products = [math.prod(sizes[:place]) for place in range(len(sizes) + 1)]
     return list(pairwise(products))
-
-
-def _sizes(item: Expr) -> Sizes:
-    """The dimensions of a tensor that are numbers, all of them or none."""
-    dims = item.ty.dims if isinstance(item.ty, TensorType) else None
-    numbers = tuple(dim for dim in dims or () if isinstance(dim, int))
-    return numbers if dims is not None and len(numbers) == len(dims) else ()

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from relaxjax.ir.blocks import tidy_blocks
-from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.expr import Call
 from relaxjax.ir.function import (
     Binding,
     BindingBlock,
@@ -18,7 +18,7 @@ from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import hide_unused_outputs
-from relaxjax.ir.walk import rewrite
+from relaxjax.ir.walk import map_sequences
 from relaxjax.passes.infrastructure.base import pass_factory
 
 Run: TypeAlias = list[tuple[int, Binding]]
@@ -34,11 +34,7 @@ def ConvertToDataflow(function: Function, mod: IRModule, min_size: int = 2) -> F
     if min_size < 1:
         raise ValueError(f"`min_size` must be at least 1, found {min_size}")
 
-    def rule(expr: Expr) -> Expr:
-        return _converted(expr, min_size) if isinstance(expr, SeqExpr) else expr
-
-    converted = rewrite(function, rule)
-    assert isinstance(converted, Function)
+    converted = map_sequences(function, lambda seq: _converted(seq, min_size))
     return function if converted is function else hide_unused_outputs(converted)
 
 

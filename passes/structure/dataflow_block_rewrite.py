@@ -3,11 +3,17 @@
 from relaxjax.ir.builder import BlockBuilder, Names
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.function import Binding, DataflowBlock, Function, SeqExpr
+from relaxjax.ir.function import Binding, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.uses import count_uses
-from relaxjax.ir.walk import all_vars, kept, nested_sequences, rewrite, substitute
+from relaxjax.ir.walk import (
+    all_vars,
+    dataflow_blocks,
+    map_blocks,
+    nested_blocks,
+    substitute,
+)
 
 
 class DataflowBlockRewrite:
@@ -18,7 +24,7 @@ class DataflowBlockRewrite:
     """
 
     def __init__(self, dfb: DataflowBlock, root_fn: Function) -> None:
-        if not any(block is dfb for seq in nested_sequences(root_fn) for block in seq.blocks):
+        if not any(block is dfb for block in nested_blocks(root_fn)):
             raise ValueError("the dataflow block is no block of the function")
         self._block = dfb
         self._function = self._original = root_fn
@@ -48,10 +54,8 @@ class DataflowBlockRewrite:
     def replace_all_uses(self, old_var: Var, new_var: Var) -> None:
         """Use one variable wherever another was used, in the whole function."""
         index = self._position()
-        changed = substitute(self._function, {old_var: new_var})
-        assert isinstance(changed, Function)
-        self._function = changed
-        self._block = _dataflow_blocks(changed)[index]
+        self._function = substitute(self._function, {old_var: new_var})
+        self._block = list(dataflow_blocks(self._function))[index]
 
     def remove_unused(self, var: Var, allow_undef: bool = False) -> None:
         """Remove the binding of a variable that nothing uses.
@@ -72,7 +76,7 @@ class DataflowBlockRewrite:
         bound = {binding.var for binding in self._block.bindings}
         left = [
             block
-            for block in _dataflow_blocks(self._function)
+            for block in dataflow_blocks(self._function)
             if any(binding.var in bound for binding in block.bindings)
         ]
         self._block = left[0] if left else replace(self._block, bindings=())
@@ -96,28 +100,10 @@ class DataflowBlockRewrite:
         """Give the block other bindings, in the function too."""
         index, old = self._position(), self._block
         new = replace(old, bindings=bindings)
-
-        def rule(expr: Expr) -> Expr:
-            if not isinstance(expr, SeqExpr):
-                return expr
-            blocks = (new if block is old else block for block in expr.blocks)
-            return replace(expr, blocks=kept(expr.blocks, blocks))
-
-        changed = rewrite(self._function, rule)
-        assert isinstance(changed, Function)
-        self._function = changed
-        self._block = _dataflow_blocks(changed)[index]
+        self._function = map_blocks(self._function, lambda block: new if block is old else block)
+        self._block = list(dataflow_blocks(self._function))[index]
 
     def _position(self) -> int:
         """Which of the function's dataflow blocks it is."""
-        blocks = _dataflow_blocks(self._function)
-        return next(index for index, block in enumerate(blocks) if block is self._block)
-
-
-def _dataflow_blocks(function: Function) -> list[DataflowBlock]:
-    return [
-        block
-        for seq in nested_sequences(function)
-        for block in seq.blocks
-        if isinstance(block, DataflowBlock)
-    ]
+        blocks = enumerate(dataflow_blocks(self._function))
+        return next(index for index, block in blocks if block is self._block)

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expand import expand_calls
-from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import BindingBlock, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.tuples import field_of
 from relaxjax.ir.types import TupleType
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
@@ -81,6 +82,4 @@ def _fields(arg: Expr) -> Iterator[Expr]:
         yield arg
         return
     for index in range(len(arg.ty.fields)):
-        yield from _fields(
-            arg.fields[index] if isinstance(arg, Tuple) else TupleGetItem(arg, index)
-        )
+        yield from _fields(field_of(arg, index))

@@ -37,9 +37,7 @@ def with_number_variables(seq: SeqExpr) -> tuple[SeqExpr, Numbers]:
 
 def with_numbers(seq: SeqExpr, numbers: Numbers) -> SeqExpr:
     """The body with each of the variables as the number that it stands for."""
-    changed = substitute(seq, {var: PrimExpr(number) for var, number in numbers.items()})
-    assert isinstance(changed, SeqExpr)
-    return changed
+    return substitute(seq, {var: PrimExpr(number) for var, number in numbers.items()})
 
 
 def column_of(variables: tuple[Var, ...], numbers: Numbers) -> Expr | None:

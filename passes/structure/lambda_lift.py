@@ -141,6 +141,4 @@ def _calling_itself(
             return expr
         return replace(expr, op=function, args=(*expr.args, *captured))
 
-    changed = rewrite(closure, rule)
-    assert isinstance(changed, Function)
-    return changed
+    return rewrite(closure, rule)

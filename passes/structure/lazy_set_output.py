@@ -10,6 +10,7 @@ from relaxjax.ir.expr import Call, Expr, PrimExpr, Tuple, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.tuples import fields_or_self
 from relaxjax.ir.walk import all_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -50,7 +51,7 @@ def _results(function: Function) -> dict[Expr, list[int]]:
     """What is returned, each with its numbers."""
     result = function.body.body
     found: dict[Expr, list[int]] = {}
-    for number, value in enumerate(result.fields if isinstance(result, Tuple) else (result,)):
+    for number, value in enumerate(fields_or_self(result)):
         found.setdefault(value, []).append(number)
     return found
 

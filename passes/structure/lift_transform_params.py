@@ -18,7 +18,7 @@ from relaxjax.ir.walk import (
     expr_symbols,
     free_vars,
     map_bindings,
-    rewrite,
+    map_sequences,
     substitute,
     used_vars,
 )
@@ -209,12 +209,9 @@ def _without_stops(function: Function) -> Function:
                 return None
         return binding
 
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        body = map_bindings(expr, staying)
-        return expr if body is expr else replace(body, blocks=tidy_blocks(body.blocks))
+    def change(seq: SeqExpr) -> SeqExpr:
+        body = map_bindings(seq, staying)
+        return seq if body is seq else replace(body, blocks=tidy_blocks(body.blocks))
 
-    changed = rewrite(function, rule)
-    assert isinstance(changed, Function)
+    changed = map_sequences(function, change)
     return replace(changed, body=substitute(changed.body, values)) if values else function

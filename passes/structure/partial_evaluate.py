@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import own_derivatives
-from relaxjax.ir.expr import Call, Constant, Expr, GlobalVar, Var
+from relaxjax.ir.expr import Call, Constant, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr, VarBinding
 from relaxjax.ir.inline import callees_first, inlined_into, open_calls, recursive
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import Type
 from relaxjax.ir.uses import values_of_kind
-from relaxjax.ir.walk import map_bindings, nested_bindings, rewrite, used_vars
+from relaxjax.ir.walk import map_bindings, map_sequences, nested_bindings, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
@@ -65,8 +65,7 @@ def _one_round(
     opened = function
     if _size(function) <= max_bindings:
         opened = _opened(function, mod)
-    chosen = rewrite(opened, _chosen)
-    assert isinstance(chosen, Function)
+    chosen = map_sequences(opened, _chosen)
     flat = chosen if chosen is opened else normal_function(chosen, types)
     folded = FoldConstant.function(flat, mod)
     assert isinstance(folded, Function)
@@ -95,9 +94,9 @@ def _opened(function: Function, mod: IRModule) -> Function:
     return open_calls(function, callee)
 
 
-def _chosen(expr: Expr) -> Expr:
+def _chosen(seq: SeqExpr) -> SeqExpr:
     """A sequence in which the choices by a constant are made."""
-    return map_bindings(expr, _binding) if isinstance(expr, SeqExpr) else expr
+    return map_bindings(seq, _binding)
 
 
 def _binding(binding: Binding) -> Binding:

@@ -31,9 +31,7 @@ def RemovePurityChecking(function: Function, mod: IRModule) -> Function:
             case _:
                 return expr
 
-    changed = rewrite(without_dataflow(function, _may_have_effects), unchecked)
-    assert isinstance(changed, Function)
-    return changed
+    return rewrite(without_dataflow(function, _may_have_effects), unchecked)
 
 
 def _packed_calls(function: Function) -> Iterator[Call]:

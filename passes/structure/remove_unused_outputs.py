@@ -10,6 +10,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import with_vars
 from relaxjax.ir.retype import found_results
+from relaxjax.ir.tuples import one_or_tuple
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import children, nested_bindings, rewrite
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -97,7 +98,7 @@ def _returning(function: Function, fields: list[int]) -> Function:
     assert isinstance(body, Tuple)
     ty = _chosen_type(function.ret_ty, fields)
     chosen = [body.fields[index] for index in fields]
-    result = chosen[0] if len(chosen) == 1 else Tuple(tuple(chosen))
+    result = one_or_tuple(chosen)
     seq = replace(function.body, body=result, ty=None)
     return remove_all_unused(replace(function, body=seq, ret_ty=ty))
 
@@ -131,6 +132,4 @@ def _caller(
             case _:
                 return expr
 
-    changed = with_vars(rewrite(function, rule), new)
-    assert isinstance(changed, Function)
-    return canonical_bindings(changed)
+    return canonical_bindings(with_vars(rewrite(function, rule), new))

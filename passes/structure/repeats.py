@@ -25,6 +25,7 @@ from relaxjax.ir.expr import (
 from relaxjax.ir.function import Binding, VarBinding
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.op import Op
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import post_order
 
@@ -167,10 +168,8 @@ def _is_static(ty: Type | None) -> bool:
 
 def _bytes(ty: TensorType) -> int | None:
     """The elements of a tensor, which stand for its bytes."""
-    if not isinstance(ty.shape, tuple) or ty.dtype is None:
-        return None
-    sizes = [dim for dim in ty.shape if isinstance(dim, int)]
-    return prod(sizes) if len(sizes) == len(ty.shape) else None
+    sizes = static_dims(ty) if isinstance(ty.shape, tuple) else None
+    return None if sizes is None or ty.dtype is None else prod(sizes)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function,
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tuples import one_or_tuple
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import all_vars, rewrite, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -140,7 +141,7 @@ def _stacks(repeats: Repeats) -> list[tuple[Var, ...]]:
 
 def _packed(values: Sequence[Expr]) -> Expr:
     """One value as it is, others as a tuple."""
-    return values[0] if len(values) == 1 else Tuple(tuple(values))
+    return one_or_tuple(values)
 
 
 def _field(builder: BlockBuilder, packed: Expr, index: int, of: int, name: str) -> Expr:

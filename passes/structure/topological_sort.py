@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
@@ -14,7 +14,7 @@ from relaxjax.ir.walk import (
     expr_symbols,
     free_vars,
     kept,
-    rewrite,
+    map_sequences,
     type_symbols,
     type_vars,
 )
@@ -43,19 +43,12 @@ def TopologicalSort(
             raise ValueError(f"`{name}` must be {known[0]!r} or {known[1]!r}, found {given!r}")
     params = {param: index for index, param in enumerate(function.params)}
 
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        later = _used_after(expr)
-        blocks = [
-            _sorted(block, params, used, order, direction)
-            for block, used in zip(expr.blocks, later, strict=True)
-        ]
-        return replace(expr, blocks=kept(expr.blocks, blocks))
+    def change(seq: SeqExpr) -> SeqExpr:
+        pairs = zip(seq.blocks, _used_after(seq), strict=True)
+        blocks = [_sorted(block, params, used, order, direction) for block, used in pairs]
+        return replace(seq, blocks=kept(seq.blocks, blocks))
 
-    changed = rewrite(function, rule)
-    assert isinstance(changed, Function)
-    return changed
+    return map_sequences(function, change)
 
 
 _ORDERS = ("depth-first", "breadth-first")

@@ -5,6 +5,7 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.tuples import fields_or_self
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.trainable.arguments import count_of
 from relaxjax.trainable.names import BACKBONE, EVALUATE, STATE_NUM
@@ -24,7 +25,7 @@ def AppendEvaluation(
     """
     function = mod[BACKBONE]
     result = function.body.body
-    outputs = result.fields if isinstance(result, Tuple) else (result,)
+    outputs = fields_or_self(result)
     kept = outputs[: len(outputs) - count_of(mod, STATE_NUM)]
     body = replace(function.body, body=Tuple((*outputs[:num_backbone_outputs], *kept)))
     both = make_function(function.params, body, pure=function.pure, attrs=function.attrs)

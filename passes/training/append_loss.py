@@ -10,8 +10,9 @@ from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
+from relaxjax.ir.tuples import fields_or_self
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import substitute
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -34,7 +35,7 @@ def AppendLoss(
     it returns the loss, or the loss and the remaining outputs. Symbolic dimensions of the loss
     take the backbone's. Its name is `<func_name>_loss` unless `new_func_name` says otherwise.
     """
-    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    name = name_of(func_name)
     new_name = new_func_name or f"{name}_loss"
     backbone, _ = renew(mod[name])
     loss, _ = renew(loss_function)
@@ -87,14 +88,12 @@ def _with_symbols_of(outputs: Sequence[Expr], loss: Function) -> Function:
 
 
 def _body(loss: Function, consumed: dict[Var, Expr]) -> Function:
-    inlined = substitute(loss, consumed)
-    assert isinstance(inlined, Function)
-    return inlined
+    return substitute(loss, consumed)
 
 
 def _outputs(backbone: Function) -> tuple[Expr, ...]:
     result = backbone.body.body
-    outputs = result.fields if isinstance(result, Tuple) else (result,)
+    outputs = fields_or_self(result)
     for output in outputs:
         if not isinstance(output, Var):
             raise ValueError(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expand import expand_bindings
 from relaxjax.ir.expr import Call, Expr, PrimExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
@@ -13,7 +14,14 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.uses import count_uses, values_of_kind
-from relaxjax.ir.walk import all_vars, map_bindings, nested_bindings, post_order, rewrite, used_vars
+from relaxjax.ir.walk import (
+    all_vars,
+    map_bindings,
+    map_sequences,
+    nested_bindings,
+    post_order,
+    used_vars,
+)
 from relaxjax.ops.loop_types import steps_of
 
 # Whether a call draws, and what it becomes when it is given a key.
@@ -84,9 +92,7 @@ class _Keys:
             number = builder.emit(TupleGetItem(both, 1))
             own = builder.emit(folded(builder.emit(key), number), "key")
             inside = self.given(body, own, count()).body
-            for binding in inside.bindings():
-                builder.emit_binding(binding)
-            seq = builder.sequence(inside.body)
+            seq = builder.sequence(emit_sequence(builder, inside))
         made = make_function((carry, both), seq, pure=body.pure, attrs=body.attrs, span=body.span)
         step, _ = renew(made, visible=True)
         return step
@@ -110,14 +116,10 @@ def _opened(function: Function, draws: Draws) -> Function:
 def _without(function: Function, closures: Collection[Var]) -> Function:
     """`function` without the bindings of some closures."""
 
-    def changed(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        return map_bindings(expr, lambda binding: None if binding.var in closures else binding)
+    def less(seq: SeqExpr) -> SeqExpr:
+        return map_bindings(seq, lambda binding: None if binding.var in closures else binding)
 
-    less = rewrite(function, changed) if closures else function
-    assert isinstance(less, Function)
-    return less
+    return map_sequences(function, less) if closures else function
 
 
 def _closures_that_draw(function: Function, draws: Draws) -> dict[Var, Function]:

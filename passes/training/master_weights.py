@@ -8,6 +8,7 @@ import numpy as np
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType, TupleType, Type
 
 from .update import HALF, WIDE, Update, cast, function_of, tensor_type, unpacked, with_dtype
@@ -95,7 +96,7 @@ def _dtype(ty: Type | None) -> str:
 
 def _known(param: Var) -> TensorType:
     ty = tensor_type(param)
-    if ty.dims is not None and all(isinstance(dim, int) for dim in ty.dims):
+    if static_dims(ty) is not None:
         return ty
     raise ValueError(
         f"a float32 master needs the shape of its parameter, but `{param.name}` is of type {ty}: "

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import operator_name
 
 # By what a model ends in, what a loss of scores applies to them, and what does not do it again.
 _AGAIN = {
@@ -20,7 +20,7 @@ _WARNED: dict[str, dict[str | tuple[str, type[Warning], int], int]] = {}
 def warn_of_normalizing_twice(backbone: Function, output: Expr, loss: Function) -> None:
     """Warn where probabilities go into a loss that takes scores: it learns, but little."""
     ending = next((b for b in backbone.body.bindings() if b.var is output), None)
-    name = _operator(ending.value) if ending is not None else None
+    name = operator_name(ending.value) if ending is not None else None
     if ending is None or name not in _AGAIN or not loss.params:
         return
     again, instead = _AGAIN[name]
@@ -44,13 +44,9 @@ def _applied(loss: Function) -> Iterator[str]:
     """The operators that a loss applies to its first argument, or to that turned in sign."""
     same: set[Var] = {loss.params[0]}
     for binding in loss.body.bindings():
-        name = _operator(binding.value)
+        name = operator_name(binding.value)
         if name is None or not isinstance(binding.value, Call) or binding.value.args[0] not in same:
             continue
         if name == "relax.negative":
             same.add(binding.var)
         yield name
-
-
-def _operator(value: Expr) -> str | None:
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None

@@ -5,6 +5,7 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.wording import quoted
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.trainable.names import BACKBONE, INPUT_NUM, PARAM_NUM, STATE_NUM
 
@@ -24,7 +25,7 @@ def PrepareBackbone(mod: IRModule, keep_tuple: bool = False) -> IRModule:
         mod = mod.with_function(BACKBONE, with_written_outputs(mod[BACKBONE]))
     well_formed(mod)
     if BACKBONE not in mod:
-        there = ", ".join(f"`{name}`" for name in mod.relax_functions())
+        there = quoted(mod.relax_functions())
         raise ValueError(
             f"SetupTrainer: the module has no function `{BACKBONE}`, but {there or 'none'}. Name "
             'the model so: IRModule({"backbone": model.with_attr("global_symbol", "backbone")})'

@@ -21,6 +21,5 @@ def with_prologue(
             inner = None if dataflow else builder.sequence(Tuple())
         parts = tuple((inner or builder.sequence(Tuple())).bindings())
     changed = substitute(body, dict(values))
-    assert isinstance(changed, SeqExpr)
     first, *rest = changed.blocks
     return replace(changed, blocks=(replace(first, bindings=(*parts, *first.bindings)), *rest))

@@ -10,6 +10,7 @@ from relaxjax.ir.function import Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.tuples import fields_or_self
 from relaxjax.ir.types import FuncType, ObjectType, TensorType, TupleType
 from relaxjax.ir.walk import all_vars, global_vars, post_order
 
@@ -152,7 +153,7 @@ def _returning(function: Function, key: Var, new_key: Expr) -> Function:
 
 def _outputs(function: Function) -> tuple[Expr, ...]:
     result = function.body.body
-    return result.fields if isinstance(result, Tuple) else (result,)
+    return fields_or_self(result)
 
 
 def _is_private(function: Function) -> bool:

@@ -172,9 +172,7 @@ def _without_stacking(body: SeqExpr, stacks: Mapping[tuple[Var, ...], Var]) -> S
     """The body with the stacks that come in where it made them."""
     made = {b.var: stacks[c] for b in body.bindings() if (c := _column(b.value)) in stacks}
     kept = map_bindings(body, lambda b: None if b.var in made else b)
-    changed = substitute(kept, made)
-    assert isinstance(changed, SeqExpr)
-    return changed
+    return substitute(kept, made)
 
 
 def _rows(builder: BlockBuilder, stacks: Mapping[tuple[Var, ...], Var]) -> dict[Var, Expr]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.function import Function
 from relaxjax.ir.layout import Order, inverse
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
@@ -75,7 +75,6 @@ def with_moves(function: Function, first: int, moves: Moves) -> Function:
     }
     kept = map_bindings(function.body, lambda b: None if b.var in made else b)
     body = substitute(kept, made)
-    assert isinstance(body, SeqExpr)
     used = set(used_vars(body))
     back = {var: order for var, order in orders.items() if var in used}
 

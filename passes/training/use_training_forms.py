@@ -2,7 +2,6 @@
 
 from relaxjax.ir.builder import Names, make_function
 from relaxjax.ir.expr import Expr, GlobalVar
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.renew import renew
 from relaxjax.ir.walk import rewrite
@@ -50,7 +49,6 @@ def _with_copies(mod: IRModule) -> tuple[IRModule, list[str]]:
     for old, new in {BACKBONE_LOSS: BACKBONE_LOSS, **copies}.items():
         function, _ = renew(mod[old]) if new != old else (mod[old], None)
         changed = rewrite(function, to_copy)
-        assert isinstance(changed, Function)
         changes[new] = changed if new == old else changed.without_attr("global_symbol")
     return mod.with_functions(changes), [BACKBONE_LOSS, *copies.values()]
 

@@ -14,6 +14,7 @@ from relaxjax.dpl import (
 from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.op import Op
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.platform import chosen_platform
@@ -47,15 +48,11 @@ def _is_plain_product(context: PatternCheckContext) -> bool:
     bias = context.annotated_expr.get("bias")
     return (
         not context.leaks
-        and _rank(x) >= 2
-        and _rank(weight) == 2
-        and (bias is None or (_rank(bias) == 1 and _dims(bias) == _dims(weight)[-1:]))
+        and known_ndim(x) >= 2
+        and known_ndim(weight) == 2
+        and (bias is None or (known_ndim(bias) == 1 and _dims(bias) == _dims(weight)[-1:]))
         and is_float(getattr(weight.ty, "dtype", None) or "")
     )
-
-
-def _rank(expr: Expr) -> int:
-    return expr.ty.ndim if isinstance(expr.ty, TensorType) else -1
 
 
 def _dims(expr: Expr) -> tuple[Any, ...]:

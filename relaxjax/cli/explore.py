@@ -25,20 +25,25 @@ takes them, with the parameters of a checkpoint:
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from relaxjax.explorer import Explorer, explore
-from relaxjax.trainable.names import BACKBONE
+from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.trainable.arguments import Arguments
+from relaxjax.trainable.names import ADJOINT, BACKBONE
 from relaxjax.training import Trainer, load_trainer
 
 from .adjoint_options import add_adjoint
 from .device import where_asked
-from .explore_data import first_batch, named_batch
 from .failure import InputError, bad_input
 from .files import is_saved_trainer, read_module, writable
 from .jax_loss import is_jax_loss, refuse_jax_options, step_and_arguments
 from .sizes import with_sizes
-from .train_setup import with_loss
+from .train_data import Array, check_classes, read_examples
+from .train_setup import CLASSIFICATION, scores_type, with_loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,4 +130,45 @@ def _of_script(args: argparse.Namespace) -> Explorer:
         data=named_batch(mod, args.data, args.loss) if args.data else None,
         profile=args.profile,
         numbers=args.data is not None,
+    )
+
+
+BATCH = 32  # examples, where the model takes any number
+
+
+def first_batch(mod: IRModule, name: str, scores_classes: bool) -> tuple[Array, Array]:
+    """Inputs and targets of the data of a name, as many as the model takes."""
+    wanted = _input_type(Arguments.of(mod, ADJOINT).inputs)
+    examples = read_examples(name, wanted)
+    if scores_classes:
+        check_classes(name, examples, scores_type(mod))
+    dims = wanted.dims or (None,)
+    count = dims[0] if isinstance(dims[0], int) else min(BATCH, len(examples.x))
+    if len(examples.x) < count:
+        raise InputError(
+            f"`{name}` holds {len(examples.x)} examples, but the model takes {count} at once: give "
+            "more, or leave the size open in the model"
+        )
+    return examples.x[:count], examples.y[:count]
+
+
+def named_batch(mod: IRModule, name: str, loss: str | None) -> dict[str, Array]:
+    """The batch by the names of the parameters of the adjoint."""
+    if ADJOINT not in mod:
+        raise InputError(
+            f"--data {name}: examples are for a model and its loss: give --loss, such as "
+            "--loss cross_entropy; or leave the name out, for random numbers"
+        )
+    arguments = Arguments.of(mod, ADJOINT)
+    x, y = first_batch(mod, name, loss in CLASSIFICATION)
+    return {arguments.inputs[0].name: x, arguments.targets[0].name: y}
+
+
+def _input_type(inputs: Sequence[Var]) -> TensorType:
+    types = [var.ty for var in inputs]
+    if len(types) == 1 and isinstance(types[0], TensorType):
+        return types[0]
+    raise InputError(
+        f"--data is for models of one input, a tensor, but this one takes {len(types)}: run it "
+        "from Python, by relaxjax.explore(module, numbers=True, data={...})"
     )

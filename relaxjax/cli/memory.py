@@ -36,6 +36,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import type_symbols
+from relaxjax.ir.wording import quoted
 from relaxjax.passes import (
     CanonicalizeBindings,
     EliminateCommonSubexpr,
@@ -113,7 +114,7 @@ def _adjoint(mod: IRModule, name: str) -> tuple[IRModule, str]:
     """The module with the adjoint as it is compiled, and the name of that."""
     unknown = sorted({symbol.name for p in mod[name].params for symbol in type_symbols(p.ty)})
     if unknown:
-        listed = ", ".join(f"`{symbol}`" for symbol in unknown)
+        listed = quoted(unknown)
         raise InputError(f"the size of {listed} is not known: write --set {unknown[0]}=32")
     if not name.endswith("_adjoint"):
         _check_scalar(name, mod[name])

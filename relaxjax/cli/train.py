@@ -24,6 +24,7 @@ from typing import Any
 
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.highlight import painted
+from relaxjax.ir.wording import quoted
 from relaxjax.passes.memory.planning.planner import POLICIES
 from relaxjax.passes.memory.rematerialize import OFFLOAD
 from relaxjax.torch import from_torch
@@ -241,7 +242,7 @@ def _run(args: argparse.Namespace) -> int:
         f"{0 if examples.x_test is None else len(examples.x_test)} to evaluate on"
     )
     if examples.unread:
-        listed = ", ".join(f"`{name}`" for name in examples.unread)
+        listed = quoted(examples.unread)
         _say(f"not read of `{args.data}`: {listed}")
     if is_first():
         args.out.mkdir(parents=True, exist_ok=True)

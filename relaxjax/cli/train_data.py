@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from relaxjax.datasets import Dataset, digits, fashion_mnist
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import quoted
 from relaxjax.training.batches.ids import RowArgument
 
 from .failure import InputError
@@ -167,7 +168,7 @@ def check_rows(name: str, examples: Examples, ids: Sequence[RowArgument]) -> Non
 def _check_folder(path: Path) -> None:
     if not (path / "FashionMNIST").is_dir():
         files = sorted(one.name for one in path.iterdir())
-        held = ", ".join(f"`{file}`" for file in files[:_SHOWN]) or "nothing"
+        held = quoted(files[:_SHOWN]) or "nothing"
         more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
         raise InputError(
             f"the folder `{path}` is no data, it holds {held}{more}: give one of\n{FORMS}"
@@ -185,7 +186,7 @@ def _of_images(read: Callable[[], Dataset]) -> Examples:
 def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
     for key in ("x", "y"):
         if key not in arrays:
-            held = ", ".join(f"`{known}`" for known in sorted(arrays)) or "nothing"
+            held = quoted(sorted(arrays)) or "nothing"
             raise InputError(f"`{name}` must hold arrays `x` and `y`, but it holds {held}")
     unread = _unread(name, arrays)
     test = [arrays.get(key) for key in ("x_test", "y_test")]

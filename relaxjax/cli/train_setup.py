@@ -12,6 +12,7 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType, dtype_name
+from relaxjax.ir.wording import quoted
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, from_optax
 from relaxjax.passes import SetupTrainer, ToMixedPrecision
@@ -63,7 +64,7 @@ def with_backbone(mod: IRModule, inputs: int, states: int) -> IRModule:
     if BACKBONE not in mod:
         public = [name for name, f in mod.relax_functions().items() if f.global_symbol]
         if len(public) != 1:
-            listed = ", ".join(f"`{name}`" for name in public) or "none"
+            listed = quoted(public) or "none"
             raise InputError(
                 f"the model must be a function called `{BACKBONE}`, or the only public one; the "
                 f"script has {listed}"

@@ -9,22 +9,17 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import variable_faults
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.draft import Draft
-from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.function import Binding, DataflowBlock, Function, If, SeqExpr
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, If
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import check_function
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.rewriting import Rules, Written, fixed_point
 from relaxjax.ir.span import located
 from relaxjax.ir.types import Type
 from relaxjax.ir.uses import Uses, values_of
-from relaxjax.ir.walk import (
-    all_vars,
-    kept,
-    map_children,
-    rewrite,
-)
+from relaxjax.ir.walk import all_vars, map_blocks, map_children
 
 from .context import PatternContext
 from .matching import Matching, first
@@ -87,7 +82,7 @@ class _PatternRules(Rules):
         """The rules whose patterns may fit a value; behind a variable there may be any."""
         if isinstance(value, Var):
             return self.rules
-        name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None
+        name = operator_name(value)
         if name not in self._by_operator:
             self._by_operator[name] = tuple(
                 (pattern, rewriter)
@@ -202,20 +197,13 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: Func
     check_function(func, "`rewrite_bindings`")
     builder = BlockBuilder()
 
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        blocks = (
-            _rewritten_block(ctx, rewriter, block, builder)
-            if isinstance(block, DataflowBlock)
-            else block
-            for block in expr.blocks
-        )
-        return replace(expr, blocks=kept(expr.blocks, blocks))
+    def change(block: BindingBlock) -> BindingBlock:
+        if not isinstance(block, DataflowBlock):
+            return block
+        return _rewritten_block(ctx, rewriter, block, builder)
 
     with builder.scope(taken=[var.name for var in all_vars(func)]):
-        changed = rewrite(func, rule)
-    assert isinstance(changed, Function)
+        changed = map_blocks(func, change)
     if changed is func:
         return func
     _check_visible(changed, func)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 
 from relaxjax.ir.op import argument_count, attribute_names, get_op
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.wording import quoted
 
 
 def check_count(operators: Collection[str], count: int, more: bool) -> None:
@@ -40,4 +41,4 @@ def _arguments(count: int) -> str:
 
 
 def _listed(names: Collection[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "none"
+    return quoted(names) or "none"

@@ -175,9 +175,7 @@ def _calling(function: Function, names: Mapping[str, str]) -> Function:
             return replace(expr, name=names[expr.name])
         return expr
 
-    changed = rewrite(function, rule)
-    assert isinstance(changed, Function)
-    return changed
+    return rewrite(function, rule)
 
 
 def called(functions: Mapping[str, Function], roots: Sequence[Function]) -> dict[str, Function]:

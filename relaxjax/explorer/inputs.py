@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.wording import quoted
 from relaxjax.lowering.trial import random_arguments
 from relaxjax.training import Trainer
 from relaxjax.training.initial_values import xavier_uniform
@@ -91,4 +92,4 @@ def _is_open(given: Any) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "nothing"
+    return quoted(names) or "nothing"

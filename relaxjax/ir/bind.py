@@ -15,7 +15,7 @@ from .renew import substitute_symbols
 from .retype import check_value, retyped
 from .span import located
 from .types import PrimType, Type
-from .walk import definable_symbols, expr_symbols, nested_sequences
+from .walk import definable_symbols, expr_symbols, nested_bindings, nested_sequences
 
 
 @function_method("bind_params")
@@ -79,14 +79,13 @@ def _check_told(function: Function, mapping: Mapping[SymbolicVar, Dim]) -> None:
 
 def _check_calls(function: Function, mapping: Mapping[SymbolicVar, Dim]) -> None:
     """Raise where an operator refuses its arguments; primitives of JAX do so when they are run."""
-    for seq in nested_sequences(function):
-        for binding in seq.bindings():
-            call = binding.value
-            if not (isinstance(call, Call) and isinstance(call.op, Op)):
-                continue
-            if not call.op.name.startswith("lax."):
-                with located(binding.span):
-                    check_type(typed(replace(call, ty=None)), call.ty, mapping)
+    for binding in nested_bindings(function):
+        call = binding.value
+        if not (isinstance(call, Call) and isinstance(call.op, Op)):
+            continue
+        if not call.op.name.startswith("lax."):
+            with located(binding.span):
+                check_type(typed(replace(call, ty=None)), call.ty, mapping)
 
 
 def check_type(call: Call, stated: Type | None, sizes: Mapping[SymbolicVar, Dim]) -> None:

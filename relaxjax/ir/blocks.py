@@ -7,6 +7,7 @@ from itertools import groupby
 from .function import Binding, BindingBlock
 from .node import replace
 from .walk import kept, used_vars
+from .wording import quoted
 
 
 def tidy_blocks(blocks: tuple[BindingBlock, ...]) -> tuple[BindingBlock, ...]:
@@ -38,7 +39,7 @@ def in_order(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
                 heappush(ready, reader)
     if len(found) < len(bindings):
         left = (binding.var for place, binding in enumerate(bindings) if place not in found)
-        names = ", ".join(f"`{var.name}`" for var in left)
+        names = quoted(var.name for var in left)
         raise ValueError(f"there is no order for {names}: they would need each other")
     return tuple(found.values())
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from .blocks import tidy_blocks
-from .expr import DataflowVar, Expr, Var
+from .expr import DataflowVar, Var
 from .function import BindingBlock, DataflowBlock, Function, SeqExpr
 from .node import replace
 from .renew import with_vars
-from .walk import kept, nested_sequences, rewrite
+from .walk import dataflow_blocks, kept, map_sequences
 
 
 def without_dataflow(
@@ -17,22 +17,17 @@ def without_dataflow(
 
     What only such a block could see becomes an ordinary variable.
     """
-    blocks = [block for seq in nested_sequences(function) for block in seq.blocks]
-    ending = [block for block in blocks if isinstance(block, DataflowBlock) and chosen(block)]
+    ending = [block for block in dataflow_blocks(function) if chosen(block)]
     bound = [binding.var for block in ending for binding in block.bindings]
     hidden = [var for var in bound if isinstance(var, DataflowVar)]
     visible: dict[Var, Var] = {var: Var(var.name, var.ty, span=var.span) for var in hidden}
     first = {id(block.bindings[0].var) for block in ending if block.bindings}
 
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        plain = kept(expr.blocks, (_plain(block, first) for block in expr.blocks))
-        return expr if plain is expr.blocks else replace(expr, blocks=tidy_blocks(plain))
+    def change(seq: SeqExpr) -> SeqExpr:
+        plain = kept(seq.blocks, (_plain(block, first) for block in seq.blocks))
+        return seq if plain is seq.blocks else replace(seq, blocks=tidy_blocks(plain))
 
-    plain = with_vars(rewrite(function, rule), visible)
-    assert isinstance(plain, Function)
-    return plain
+    return with_vars(map_sequences(function, change), visible)
 
 
 def _plain(block: BindingBlock, first: set[int]) -> BindingBlock:

@@ -19,6 +19,7 @@ from .module import BaseFunc, IRModule, check_module
 from .printer import print_lines
 from .script_exprs import ScriptExprs
 from .structural import structural_equal
+from .wording import counted
 
 Sign: TypeAlias = Literal["-", "+", " "]
 
@@ -284,4 +285,4 @@ def _hunks(lines: Sequence[Line]) -> Iterator[tuple[Line, ...]]:
 
 
 def _lines(count: int) -> str:
-    return f"{count} line{'' if count == 1 else 's'}"
+    return counted(count, "line")

@@ -1,12 +1,19 @@
-"""What a function computes, as bindings of another that is being built."""
+"""What a function or a sequence computes, as bindings of another that is being built."""
 
 from collections.abc import Sequence
 
 from .builder import BlockBuilder
 from .expr import Expr, Var
-from .function import Function
+from .function import Function, SeqExpr
 from .renew import renew
 from .walk import substitute
+
+
+def emit_sequence(builder: BlockBuilder, seq: SeqExpr) -> Expr:
+    """Emit the bindings of a sequence as they stand; its result."""
+    for binding in seq.bindings():
+        builder.emit_binding(binding)
+    return seq.body
 
 
 def emit_function(

@@ -321,7 +321,7 @@ class PrimExpr(Expr):
     dtype: str = ""
 
     def __post_init__(self) -> None:
-        dtype = self.dtype or _prim_dtype(self.value)
+        dtype = self.dtype or prim_dtype(self.value)
         object.__setattr__(self, "dtype", dtype)
         if not isinstance(self.value, SymbolicExpr):
             object.__setattr__(self, "value", number_of(self.value, dtype))
@@ -385,7 +385,7 @@ def _operand(value: Any, beside: Expr) -> Expr:
     raise TypeError(f"`{value!r}` is no operand for a tensor: write R.const(value, dtype)")
 
 
-def _prim_dtype(value: Dim | float) -> str:
+def prim_dtype(value: Dim | float) -> str:
     if isinstance(value, SymbolicExpr):
         return value.dtype
     if isinstance(value, bool):

@@ -9,7 +9,8 @@ from .function import Function, If, MatchCast, SeqExpr, VarBinding
 from .module import IRModule
 from .node import Node
 from .printer import print_lines
-from .span import Span
+from .span import Span, excerpt_of
+from .wording import counted
 
 RULES = {
     1: "a variable or function is defined before it is used, and once",
@@ -71,13 +72,13 @@ class WellFormedError(ValueError):
 
 def _report(program: IRModule | Function, faults: Sequence[Fault]) -> str:
     noun = "module" if isinstance(program, IRModule) else "function"
-    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    count = counted(len(faults), "fault")
     lines, places = _printed(program)
     parts = [f"the {noun} is not well-formed: {count}"]
     for number, fault in enumerate(faults[:_MAX_SHOWN], start=1):
         place = places.get(id(fault.part))
         excerpt = "" if place is None else f"\n{_excerpt(lines, place)}"
-        location = "" if fault.span is None else f"\n{fault.span.excerpt()}"
+        location = excerpt_of(fault.span)
         parts.append(f"{number}. {fault}{excerpt}{location}")
     if len(faults) > _MAX_SHOWN:
         parts.append(f"and {len(faults) - _MAX_SHOWN} more")

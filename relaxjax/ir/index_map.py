@@ -8,6 +8,7 @@ from typing import Any
 
 from .dim_variables import dim_vars, substitute_dim
 from .dims import Dim, SymbolicVar, as_dim, dim_text
+from .wording import tuple_text
 
 _AXES: list[SymbolicVar] = []
 _SUBAXIS = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])")
@@ -34,7 +35,7 @@ class IndexMap:
     def __repr__(self) -> str:
         names = dict(zip(index_axes(self.ndim), self.names, strict=True))
         items = [dim_text(item, names.__getitem__) for item in self.outputs]
-        listed = f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+        listed = tuple_text(items)
         return f"T.index_map(lambda {', '.join(self.names)}: {listed})"
 
     def __reduce__(self) -> Any:

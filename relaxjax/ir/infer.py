@@ -12,7 +12,7 @@ from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleT
 from .walk import (
     bound_vars,
     free_vars,
-    nested_sequences,
+    nested_bindings,
     substitute_type,
     type_symbols,
     type_vars,
@@ -158,8 +158,7 @@ def said_outside(ty: Type, expr: Expr, params: Sequence[Var] = ()) -> Type:
     outer = {symbol for var in (*free_vars(expr), *params) for symbol in type_symbols(var.ty)}
     inner = {
         symbol
-        for seq in nested_sequences(expr)
-        for binding in seq.bindings()
+        for binding in nested_bindings(expr)
         if isinstance(binding, MatchCast)
         for symbol in type_symbols(binding.ty)
     }

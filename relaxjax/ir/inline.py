@@ -21,12 +21,21 @@ from .function import (
 )
 from .infer import is_pure_call, unify
 from .lattice import Fit, fits
+from .module import name_of
 from .node import replace
 from .registry import function_method
 from .renew import renew, substitute_symbols
 from .types import FuncType, Type
 from .uses import count_uses
-from .walk import bound_vars, free_vars, global_vars, rewrite, substitute, type_symbols, type_vars
+from .walk import (
+    bound_vars,
+    free_vars,
+    global_vars,
+    map_sequences,
+    substitute,
+    type_symbols,
+    type_vars,
+)
 
 Functions = Mapping[str, Function]
 
@@ -41,7 +50,7 @@ def inline_functions(function: Function, function_map: Mapping[Any, Function]) -
     """
     named: dict[str, Function] = {}
     for key, other in function_map.items():
-        name = key.name if isinstance(key, GlobalVar) else key
+        name = name_of(key)
         if named.setdefault(name, other) is not other:
             raise ValueError(f"two functions are given for `{name}`")
     for name in recursive(named):
@@ -125,7 +134,6 @@ def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
     named = {var for bound in bound_vars(copy_of_call.body) for var in type_vars(bound.ty)}
     shapes = tuple(VarBinding(param, given.pop(param)) for param in list(given) if param in named)
     body = substitute(copy_of_call.body, given)
-    assert isinstance(body, SeqExpr)
     first: tuple[Binding, ...] = (*casts, *shapes)
     return replace(body, blocks=(BindingBlock(first), *body.blocks)) if first else body
 
@@ -157,13 +165,8 @@ def open_calls(function: Function, callee: Callable[[Call], Function | None]) ->
         seq = opened(body, binding.value.args)
         return _ending_in_value(seq, builder.current_block_is_dataflow())
 
-    inlined = rewrite(expand_bindings(without_dataflow(function, too_narrow), rule), _tidy)
-    assert isinstance(inlined, Function)
-    return inlined
-
-
-def _tidy(expr: Expr) -> Expr:
-    return replace(expr, blocks=tidy_blocks(expr.blocks)) if isinstance(expr, SeqExpr) else expr
+    inlined = expand_bindings(without_dataflow(function, too_narrow), rule)
+    return map_sequences(inlined, lambda seq: replace(seq, blocks=tidy_blocks(seq.blocks)))
 
 
 def _fits_dataflow(seq: SeqExpr) -> bool:

@@ -14,6 +14,7 @@ from .identifiers import check_function_name
 from .node import Node, check_part, replace
 from .registry import did_you_mean
 from .span import Span
+from .wording import counted
 
 BaseFunc: TypeAlias = Function | ExternFunc
 
@@ -39,7 +40,7 @@ class IRModule(Explorable, Node):
     ) -> None:
         if functions is not None:
             check_part("what a module is made of", functions, Mapping, "functions by their names")
-        named = {_name(key): function for key, function in (functions or {}).items()}
+        named = {name_of(key): function for key, function in (functions or {}).items()}
         infos = {key: tuple(value) for key, value in (global_infos or {}).items()}
         by_var = {_var(name, function): function for name, function in named.items()}
         object.__setattr__(self, "functions", MappingProxyType(by_var))
@@ -74,11 +75,11 @@ class IRModule(Explorable, Node):
         return IRModule({function.global_symbol or name: function})
 
     def __getitem__(self, name: str | GlobalVar) -> Any:
-        function = self.functions.get(GlobalVar(_name(name)))
-        return self.functions[self.get_global_var(_name(name))] if function is None else function
+        function = self.functions.get(GlobalVar(name_of(name)))
+        return self.functions[self.get_global_var(name_of(name))] if function is None else function
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str | GlobalVar) and GlobalVar(_name(name)) in self.functions
+        return isinstance(name, str | GlobalVar) and GlobalVar(name_of(name)) in self.functions
 
     def __iter__(self) -> Iterator[str]:
         return (var.name for var in self.functions)
@@ -87,7 +88,7 @@ class IRModule(Explorable, Node):
         return len(self.functions)
 
     def __setitem__(self, name: str | GlobalVar, function: BaseFunc) -> None:
-        changed = self.with_function(_name(name), function)
+        changed = self.with_function(name_of(name), function)
         object.__setattr__(self, "functions", changed.functions)
 
     def update_func(self, var: GlobalVar, function: BaseFunc) -> None:
@@ -161,7 +162,7 @@ def _signature(name: str, function: BaseFunc) -> str:
         return f"{name}, from outside"
     count = len(list(function.body.bindings()))
     params = ", ".join(param.name for param in function.params)
-    return f"{name}({params}) -> {function.ret_ty}, {count} binding{'' if count == 1 else 's'}"
+    return f"{name}({params}) -> {function.ret_ty}, {counted(count, 'binding')}"
 
 
 def check_module(given: object, taker: str, mend: str = "") -> IRModule:
@@ -187,7 +188,8 @@ def check_function(given: object, taker: str, for_modules: str = "") -> None:
     raise TypeError(f"{taker} takes a Relax function, found {type(given).__name__}{mend}")
 
 
-def _name(key: str | GlobalVar) -> str:
+def name_of(key: str | GlobalVar) -> str:
+    """The name of a function that is given by its name or by its variable."""
     return key.name if isinstance(key, GlobalVar) else key
 
 

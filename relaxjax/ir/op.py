@@ -14,6 +14,7 @@ from .layout import LayoutRule
 from .registry import OPERATORS, did_you_mean, enter, named_operator
 from .scaling import ScalingRule
 from .types import ObjectType, TupleType, Type
+from .wording import quoted
 
 
 class NoGradient(Enum):
@@ -46,6 +47,11 @@ class ByResult:
 
     def __call__(self, g: Expr, *args: Any, **attrs: Any) -> "Expr | tuple[Partial, ...]":
         return self.rule(fields_of(g), *args, **attrs)
+
+
+def operator_name(value: Expr | None) -> str | None:
+    """The name of the operator that a value calls, None where it calls none."""
+    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None
 
 
 def fields_of(value: Expr) -> Sequence[Expr]:
@@ -206,7 +212,7 @@ def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
     names, required, is_variadic = _places(call.op)
     surplus = len(call.args) > len(names) and not is_variadic
     if surplus or len(call.args) < required:
-        listed = ", ".join(f"`{name}`" for name in names)
+        listed = quoted(names)
         raise TypeError(
             f"{call.op.name} takes {listed}, but the call has {len(call.args)} arguments"
         )

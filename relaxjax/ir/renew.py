@@ -17,6 +17,7 @@ from .walk import (
     kept,
     map_bindings,
     map_children,
+    nested_bindings,
     nested_sequences,
     post_order,
     substitute_type,
@@ -55,12 +56,7 @@ def _own_symbols(function: Function) -> list[SymbolicVar]:
     types = [
         param.ty for f in post_order(function) if isinstance(f, Function) for param in f.params
     ]
-    types += [
-        binding.ty
-        for seq in nested_sequences(function)
-        for binding in seq.bindings()
-        if isinstance(binding, MatchCast)
-    ]
+    types += [binding.ty for binding in nested_bindings(function) if isinstance(binding, MatchCast)]
     outer = {symbol for var in free_vars(function) for symbol in type_symbols(var.ty)}
     return [s for ty in types for s in definable_symbols(ty) if s not in outer]
 

@@ -21,6 +21,7 @@ from .expr import (
     Tuple,
     TupleGetItem,
     Var,
+    prim_dtype,
 )
 from .identifiers import Identifiers, identifier
 from .index_map import IndexMap
@@ -28,6 +29,7 @@ from .literals import array_text, number_text, string_text
 from .op import Op, Param
 from .tensor_json import KIND
 from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType
+from .wording import tuple_text
 
 DIALECTS = {"relax": "R", "lax": "L"}
 
@@ -156,7 +158,7 @@ class ScriptExprs:
     def _tensor_shape(self, ty: TensorType) -> list[str]:
         if isinstance(ty.shape, Var):
             return [self.var(ty.shape)]
-        return [] if ty.shape is None else [_sequence(self._dims(ty.dims or ()))]
+        return [] if ty.shape is None else [tuple_text(self._dims(ty.dims or ()))]
 
     def _tuple_type(self, ty: TupleType) -> str:
         return self._r("Tuple", *map(self.text, ty.fields))
@@ -165,7 +167,7 @@ class ScriptExprs:
         if ty.params is None:
             ret = None if isinstance(ty.ret, ObjectType) else self.text(ty.ret)
             return self._r("Callable", ret=ret, purity=str(ty.pure))
-        params = _sequence(map(self.text, ty.params))
+        params = tuple_text(map(self.text, ty.params))
         return self._r("Callable", params, self.text(ty.ret), str(ty.pure))
 
     def _bare(self, name: str) -> str:
@@ -220,7 +222,7 @@ class ScriptExprs:
     def _prim_expr(self, prim: PrimExpr) -> str:
         value = prim.value
         text = self.dim(value) if isinstance(value, SymbolicExpr) else number_text(value)
-        if prim.dtype == _default_dtype(value):
+        if prim.dtype == prim_dtype(value):
             return self._r("prim_value", text)
         self.prefixes.add("T")
         return f"T.{prim.dtype}({text})"
@@ -233,7 +235,7 @@ class ScriptExprs:
 
     def _tuple(self, value: Tuple) -> str:
         items = list(map(self.text, value.fields))
-        return _sequence(items) if items and self.syntax_sugar else self._r("tuple", *items)
+        return tuple_text(items) if items and self.syntax_sugar else self._r("tuple", *items)
 
     def _tuple_get_item(self, item: TupleGetItem) -> str:
         value = self.text(item.tuple_value)
@@ -248,14 +250,14 @@ class ScriptExprs:
         callee, args = self._callee(call)
         parts = [*args, *self._named(_said(call))]
         if call.ty_args:
-            parts.append(f"ty_args={_sequence(map(self.text, call.ty_args))}")
+            parts.append(f"ty_args={tuple_text(map(self.text, call.ty_args))}")
         return f"{callee}({', '.join(parts)})"
 
     def _destination_passing(self, call: Call, function: ExternFunc) -> str:
         (ty,) = call.ty_args
         several = isinstance(ty, TupleType)
         types = ", ".join(map(self.text, ty.fields if isinstance(ty, TupleType) else [ty]))
-        args = _sequence(map(self.text, call.args)) if call.args else self._r("tuple")
+        args = tuple_text(map(self.text, call.args)) if call.args else self._r("tuple")
         result = f"out_ty={f'[{types}]' if several else types}"
         return self._r("call_dps_packed", string_text(function.symbol), args, result)
 
@@ -340,17 +342,3 @@ def _is_pure(function: Any) -> bool:
 
 def _packed(function: Any) -> str:
     return "call_pure_packed" if _is_pure(function) else "call_packed"
-
-
-def _sequence(items: Iterable[str]) -> str:
-    """The items in round brackets, as a Python tuple."""
-    listed = list(items)
-    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
-
-
-def _default_dtype(value: Any) -> str:
-    if isinstance(value, SymbolicExpr):
-        return value.dtype
-    if isinstance(value, bool):
-        return "bool"
-    return "float64" if isinstance(value, float) else "int64"

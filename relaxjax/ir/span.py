@@ -43,6 +43,11 @@ class Span:
         return f"  at {self}\n    {line.strip()}\n    {carets}"
 
 
+def excerpt_of(span: Span | None) -> str:
+    """The excerpt on lines of its own, to follow other text; none where the place is not known."""
+    return f"\n{span.excerpt()}" if span else ""
+
+
 class located:  # noqa: N801  # it reads as a word after `with`
     """Add the user's location to any exception raised inside, once: the innermost wins."""
 

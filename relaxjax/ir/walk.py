@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from operator import is_
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, overload
 
 from .attrs import PLAIN, Attrs
 from .dim_variables import dim_vars, substitute_dim
@@ -19,7 +19,16 @@ from .expr import (
     TupleGetItem,
     Var,
 )
-from .function import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from .function import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+)
 from .node import replace, unchanged
 from .op import Op
 from .types import FuncType, ShapeType, TensorType, TupleType, Type
@@ -90,10 +99,17 @@ def post_order(expr: Expr) -> Iterator[Expr]:
     return reversed(found)
 
 
+@overload
+def rewrite(expr: Function, rule: Rule) -> Function: ...
+@overload
+def rewrite(expr: SeqExpr, rule: Rule) -> SeqExpr: ...
+@overload
+def rewrite(expr: Expr, rule: Rule) -> Expr: ...
 def rewrite(expr: Expr, rule: Rule) -> Expr:
     """`expr` with `rule` applied to every expression inside it, children first, then to itself.
 
-    What no rule changes stays the very same object.
+    What no rule changes stays the very same object, and no rule makes a function or a sequence
+    another kind of expression.
     """
     return rule(map_children(expr, lambda child: rewrite(child, rule)))
 
@@ -103,17 +119,18 @@ def map_bindings(seq: SeqExpr, change: Callable[[Binding], Binding | None]) -> S
     return replace(seq, blocks=kept(seq.blocks, (_map_block(b, change) for b in seq.blocks)))
 
 
+def map_sequences(function: Function, change: Callable[[SeqExpr], SeqExpr]) -> Function:
+    """`function` with each of its sequences changed, the inner before the outer."""
+    return rewrite(function, lambda expr: change(expr) if isinstance(expr, SeqExpr) else expr)
+
+
 def map_blocks(function: Function, change: Callable[[BindingBlock], BindingBlock]) -> Function:
     """`function` with each of its blocks changed, those in branches and closures too."""
 
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        return replace(expr, blocks=kept(expr.blocks, map(change, expr.blocks)))
+    def in_sequence(seq: SeqExpr) -> SeqExpr:
+        return replace(seq, blocks=kept(seq.blocks, map(change, seq.blocks)))
 
-    changed = rewrite(function, rule)
-    assert isinstance(changed, Function)
-    return changed
+    return map_sequences(function, in_sequence)
 
 
 def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
@@ -127,6 +144,15 @@ def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
             waiting += (item.body, *reversed(values))
         else:
             waiting += reversed(_inner(item))
+
+
+def nested_blocks(expr: Expr) -> Iterator[BindingBlock]:
+    """Every block inside `expr`, those of an outer sequence before those of an inner one."""
+    return (block for seq in nested_sequences(expr) for block in seq.blocks)
+
+
+def dataflow_blocks(expr: Expr) -> Iterator[DataflowBlock]:
+    return (block for block in nested_blocks(expr) if isinstance(block, DataflowBlock))
 
 
 def nested_bindings(expr: Expr) -> Iterator[Binding]:
@@ -168,6 +194,12 @@ def global_vars(expr: Expr) -> tuple[GlobalVar, ...]:
     return tuple(dict.fromkeys(e for e in post_order(expr) if isinstance(e, GlobalVar)))
 
 
+@overload
+def substitute(expr: Function, mapping: Mapping[Var, Expr]) -> Function: ...
+@overload
+def substitute(expr: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr: ...
+@overload
+def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr: ...
 def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     """`expr` with variables replaced at their uses."""
     if not mapping or (is_call_of_leaves(expr) and not uses_any(expr, mapping)):

@@ -21,6 +21,7 @@ from relaxjax.ir.types import (
     Type,
     is_float,
 )
+from relaxjax.ir.wording import counted, quoted
 from relaxjax.ops.lax import (
     WIDE_DTYPES,
     evaluate_dim,
@@ -100,8 +101,8 @@ def declared(value: Any, ty: Type | None, symbols: Symbols, subject: str) -> Non
 
 def check_count(params: Sequence[Var], args: Sequence[Any], name: str) -> None:
     if len(params) != len(args):
-        listed = ", ".join(f"`{param.name}`" for param in params)
-        count = "1 argument" if len(params) == 1 else f"{len(params)} arguments"
+        listed = quoted(param.name for param in params)
+        count = counted(len(params), "argument")
         takes = f"{count} ({listed})" if params else "no arguments"
         raise ArgumentError(f"{name} takes {takes}, but {len(args)} were given")
 

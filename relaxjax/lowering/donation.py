@@ -7,6 +7,7 @@ import jax
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.wording import quoted
 
 
 def donated_params(function: Function, name: str, donate: Sequence[str | int]) -> list[int]:
@@ -15,7 +16,7 @@ def donated_params(function: Function, name: str, donate: Sequence[str | int]) -
     positions = []
     for item in donate:
         if item not in names and item not in range(len(names)):
-            listed = ", ".join(f"`{n}`" for n in names)
+            listed = quoted(names)
             raise ValueError(f"`{name}` has no parameter `{item}` to donate; it has {listed}")
         positions.append(names.index(item) if isinstance(item, str) else item)
     return positions

@@ -6,11 +6,12 @@ from typing import Any, TypeGuard
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expand import expand_bindings
-from relaxjax.ir.expr import Call, Constant, Expr, Tuple, Var
+from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tuples import assembled
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import nested_bindings
@@ -174,7 +175,7 @@ def _result(call: Call, results: Sequence[Expr]) -> Expr:
     if misfit is not None or len(results) != len(declared):
         found = f"{len(results)} results" if misfit is None else f"a result of type {misfit.ty}"
         raise LoweringError(f"the lowering of {call.op} gives {found}, but its type is {call.ty}")
-    return _assembled(call.ty, iter(results))
+    return assembled(call.ty, iter(results))
 
 
 def _leaves(ty: Type) -> Iterator[Type]:
@@ -183,12 +184,6 @@ def _leaves(ty: Type) -> Iterator[Type]:
             yield from _leaves(field)
     else:
         yield ty
-
-
-def _assembled(ty: Type, results: Iterator[Expr]) -> Expr:
-    if isinstance(ty, TupleType):
-        return Tuple(tuple(_assembled(field, results) for field in ty.fields))
-    return next(results)
 
 
 def _emitted(seq: SeqExpr, builder: BlockBuilder) -> Expr:

@@ -9,6 +9,7 @@ from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.ops.lax import is_key
 
@@ -71,8 +72,8 @@ class OnePrimitive:
 
 def _are_alike(types: Sequence[Type | None]) -> TypeGuard[Sequence[TensorType]]:
     """Whether they are numbers in one known shape, the first's, or scalars, and in no place."""
-    dims = types[0].dims if isinstance(types[0], TensorType) else None
-    if dims is None or not all(isinstance(dim, int) for dim in dims):
+    dims = static_dims(types[0])
+    if dims is None:
         return False
     return all(
         isinstance(ty, TensorType)

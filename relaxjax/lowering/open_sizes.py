@@ -8,6 +8,7 @@ from relaxjax.ir.dims import Dim, SymbolicExpr, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, PrimExpr, Tuple, Var
 from relaxjax.ir.op import typed
 from relaxjax.ir.renew import substitute_symbols
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import expr_symbols, substitute_type
 
@@ -42,10 +43,7 @@ def _is_open(arg: Expr) -> bool:
             return any(map(_is_open, fields))
         case PrimExpr(value=value):
             return isinstance(value, SymbolicExpr)
-    ty = arg.ty
-    return isinstance(ty, TensorType) and not (
-        ty.dims is not None and all(isinstance(dim, int) for dim in ty.dims)
-    )
+    return isinstance(arg.ty, TensorType) and static_dims(arg.ty) is None
 
 
 def _with_sizes(arg: Expr, value: Any, sizes: Mapping[SymbolicVar, Dim]) -> Expr:

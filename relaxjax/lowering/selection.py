@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
+from relaxjax.ir.wording import quoted
 
 from .interpreter import LoweringError
 from .traits import reachable
@@ -33,7 +34,7 @@ def single(mod: IRModule, function: str | None) -> str:
     """The name of a chosen function, or of the only public one."""
     first, *others = selected(mod, function)
     if others:
-        listed = ", ".join(f"`{name}`" for name in (first, *others))
+        listed = quoted((first, *others))
         raise LoweringError(
             f"the module has {len(others) + 1} public functions, {listed}: name one"
         )

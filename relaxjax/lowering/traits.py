@@ -8,7 +8,12 @@ from relaxjax.ir.lattice import common_type
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import ObjectType
-from relaxjax.ir.walk import definable_symbols, global_vars, nested_sequences, post_order
+from relaxjax.ir.walk import (
+    definable_symbols,
+    global_vars,
+    nested_bindings,
+    post_order,
+)
 from relaxjax.ops.lax import is_wide
 from relaxjax.ops.packed import is_traceable
 
@@ -76,10 +81,9 @@ def _gives_either(choice: If) -> bool:
 
 
 def _closures(function: Function) -> Iterator[tuple[Var, Function]]:
-    for seq in nested_sequences(function):
-        for binding in seq.bindings():
-            if isinstance(binding.value, Function):
-                yield binding.var, binding.value
+    for binding in nested_bindings(function):
+        if isinstance(binding.value, Function):
+            yield binding.var, binding.value
 
 
 def _is_recursive(var: Var, closure: Function) -> bool:

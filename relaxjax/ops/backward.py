@@ -15,11 +15,12 @@ from relaxjax.ir.expr import Call, Expr, TupleGetItem
 from relaxjax.ir.layout import OPAQUE, LayoutRule
 from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, get_op, register
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.wording import listed, quoted
 
 from .declare import OpError
 from .lax.choices import choosing_safely
 from .lowered_cost import LOWERED
-from .shapes import listed, require_adjoint
+from .shapes import require_adjoint
 from .traced import traced_gradient
 
 
@@ -66,7 +67,7 @@ def backward_of(
             name=name,
             params=(output_grad, *forward.params),
             infer=lambda call: _inferred(forward, call, places),
-            doc=f"The adjoints of {_listed(active)} in {forward.name.removeprefix('relax.')}.",
+            doc=f"The adjoints of {quoted(active)} in {forward.name.removeprefix('relax.')}.",
             complete=_completed(forward),
             lower=lower or _pulled_back(forward, places),
             gradient=traced_gradient(name) if gradient is None else gradient,
@@ -147,7 +148,3 @@ def _pulled_back(forward: Op, places: Sequence[int]) -> Callable[..., Any]:
 def is_floating(x: Any) -> bool:
     """Whether an array has a float dtype."""
     return bool(jnp.issubdtype(x.dtype, jnp.floating))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)

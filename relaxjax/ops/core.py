@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType
+from relaxjax.ir.wording import tuple_text
 
 from .arrays import jax_dtype
 from .cost_rules import MOVES, VIEWS
@@ -129,7 +130,7 @@ def _shown(value: Any) -> Any:
     if not isinstance(value, tuple):
         return value
     fields = [str(_shown(field)) for field in value]
-    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
+    return tuple_text(fields)
 
 
 def _print(*values: Any, format: str) -> tuple[()]:

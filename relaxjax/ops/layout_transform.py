@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from relaxjax.ir.dims import Dim, DimExpr, DimOp, SymbolicVar, can_prove_equal
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.index_map import IndexMap, index_axes, index_map, index_map_over
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.types import TensorType, is_float
 
 from .cost_rules import MOVES
@@ -191,7 +192,7 @@ def _axes(call: Call, ndim: int) -> list[int] | None:
 
 def _complete(x: Expr, pad_value: float | None, **rest: Any) -> Mapping[str, Any]:
     """The padding as a number of the tensor's kind."""
-    dtype = x.ty.dtype if isinstance(x.ty, TensorType) else None
+    dtype = known_dtype(x)
     whole = pad_value is not None and pad_value % 1 == 0
     if dtype is None or is_float(dtype) or not whole:
         return {}

@@ -3,6 +3,7 @@
 from typing import Any
 
 from relaxjax.ir.dims import Dim, can_prove_different
+from relaxjax.ir.expr import Call
 from relaxjax.ir.types import TensorType, TupleType, Type
 
 from .declare import OpError
@@ -18,6 +19,19 @@ def steps_of(xs: Type, length: Dim | None) -> Dim:
         if can_prove_different(found[0], steps):
             raise OpError(f"the number of steps must be the same, found {found[0]} and {steps}")
     return found[0]
+
+
+def steps_of_loop(call: Call) -> Dim:
+    """How many steps the call of a loop has."""
+    xs = call.args[2].ty
+    assert xs is not None
+    return steps_of(xs, call.attrs["length"])
+
+
+def known_steps_of(call: Call) -> int | None:
+    """How many steps the call of a loop has, if that is known."""
+    count = steps_of_loop(call)
+    return count if isinstance(count, int) else None
 
 
 def leaves(ty: Type) -> list[TensorType]:

@@ -11,6 +11,7 @@ from relaxjax.ir.device_mesh import Placement
 from relaxjax.ir.expr import Call, Constant
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import TensorType, TupleType, Type
 
 # Gives the placement of a call's result, which is of the type beside it.
@@ -61,7 +62,7 @@ def permuted(call: Call, ty: TensorType) -> Placement | None:
 def of_product(call: Call, ty: TensorType) -> Placement | None:
     """Of a product with a matrix: rows as on the left, columns as on the right, nothing summed."""
     left, right = placement_of(call, 0), placement_of(call, 1)
-    ndim, of_right = (arg.ty.ndim if isinstance(arg.ty, TensorType) else -1 for arg in call.args)
+    ndim, of_right = (known_ndim(arg) for arg in call.args)
     if left is None or right is None or left.mesh != right.mesh or ndim < 2 or of_right != 2:
         return None
     rows = left.moved([*range(ndim - 1), None])

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from relaxjax.ir.op import Op
+from relaxjax.ir.wording import listed
 
 # What a rule takes before the operator's arguments and attributes.
 _BEFORE: Mapping[str, tuple[str, ...]] = {
@@ -38,7 +39,7 @@ def check_rule(operator: Op, kind: str, rule: Any) -> None:
         if signature is not None:
             signature.bind(*given, **dict.fromkeys(attrs))
     except TypeError as error:
-        named = f", and by name {_listed([f'`{name}`' for name in attrs])}" if attrs else ""
+        named = f", and by name {listed(attrs)}" if attrs else ""
         raise TypeError(
             f"{operator.name}: its `{kind}` is called with {_listed(given)}{named}, but it takes "
             f"{signature}: {error}"

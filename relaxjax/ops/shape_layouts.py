@@ -15,6 +15,7 @@ from relaxjax.ir.layout import (
     without,
 )
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ir.types import TensorType
 
 from .rearranging import moved_axes, rank, remade
@@ -54,7 +55,7 @@ def _reshaped(call: Call, orders: Sequence[Orders]) -> Relayout | None:
     order = _order_of(orders)
     if order is None or not isinstance(call.args[0].ty, TensorType):
         return None
-    before, after = call.args[0].ty.dims, call.ty.dims if isinstance(call.ty, TensorType) else None
+    before, after = call.args[0].ty.dims, known_dims(call)
     groups = None if before is None or after is None else _groups(before, after)
     arranged = None if groups is None else _arranged_groups(groups, order)
     if arranged is None or after is None:

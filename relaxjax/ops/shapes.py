@@ -1,6 +1,6 @@
 """What the type inference of many operators shares: axes, broadcasting, dtypes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from relaxjax.ir.dims import (
     Dim,
@@ -12,6 +12,7 @@ from relaxjax.ir.dims import (
     dim_min,
 )
 from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.wording import listed
 
 from .declare import OpError
 
@@ -202,12 +203,6 @@ def require_adjoint(output_grad: TensorType, result: Type) -> None:
             f"`output_grad` must be of the type of the result, {result}, found {output_grad}"
         )
     common_dtype(output_grad=output_grad, result=result)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names of arguments as messages show them: `a`, `b` and `c`."""
-    *first, last = (f"`{name}`" for name in names)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def dims_text(dims: Sequence[Dim]) -> str:

@@ -12,6 +12,7 @@ from relaxjax.ir.identifiers import check_function_name
 from relaxjax.ir.module import BaseFunc, IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
+from relaxjax.ir.wording import quoted
 
 from .branches import bound_names, docless
 from .evaluate import Evaluator
@@ -91,7 +92,7 @@ class ModuleReader:
                 return GlobalVar(name, ty=signature.type)
         elif name not in self.functions and name not in self.aliases:
             known = [*self.readers, *self.aliases]
-            listed = ", ".join(f"`{item}`" for item in known)
+            listed = quoted(known)
             raise AttributeError(
                 f"the module `{self.node.name}` has no function `{name}`; it has {listed}"
                 f"{did_you_mean(name, known)}"

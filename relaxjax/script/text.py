@@ -10,6 +10,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span
 from relaxjax.ir.tensor_json import read_tensors
+from relaxjax.ir.wording import quoted
 
 from . import ir, lax, relax, tirx
 from .branches import docless
@@ -110,7 +111,7 @@ class _TextReader:
         return result  # type: ignore[no-any-return]  # the values of one of two dictionaries
 
     def _refuse_several(self, nodes: list[Any]) -> NoReturn:
-        names = ", ".join(f"`{node.name}`" for node in nodes)
+        names = quoted(node.name for node in nodes)
         raise self.evaluator.refusal(
             nodes[1],
             f"the text defines {len(nodes)} programs, {names}: it must define one",

@@ -151,7 +151,6 @@ class Run:
         blocks = (BindingBlock((*self.needed_closures, *self.bindings)),)
         floats = tuple(var for var in self.outputs if all_float(var.ty))
         body = substitute(SeqExpr(blocks, Tuple(floats)), own)
-        assert isinstance(body, SeqExpr)
         return renew(make_function(tuple(own.values()), body, pure=False), visible=True)[0]
 
     @cached_property

@@ -13,7 +13,7 @@ from relaxjax.ir.expr import Call, Expr, PrimExpr, ShapeExpr, StringImm, Tuple, 
 from relaxjax.ir.function import Binding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
-from relaxjax.ir.span import Span
+from relaxjax.ir.span import Span, excerpt_of
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, is_float
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.arguments import as_jax
@@ -111,7 +111,7 @@ def _faults(seen: _Seen) -> Iterator[str]:
         result = run(*(given.get(i, value) for i, value in enumerate(seen.values)))
         return [leaf for leaf in jax.tree.leaves(result) if is_float(str(leaf.dtype))]
 
-    place = f"\n{seen.span.excerpt()}" if seen.span else ""
+    place = excerpt_of(seen.span)
     values = [seen.values[index] for index in floats]
     directions = spread_like(values)
 

@@ -20,6 +20,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import build, to_jax
 from relaxjax.lowering.trial import wide_enough_for
@@ -174,7 +175,7 @@ class _Program:
             _, found = jax.jit(to_jax(whole, self.name))(*self.args)
             for (binding, value), compiled in zip(part, found, strict=True):
                 if _is_far(compiled, value):
-                    place = f"\n{binding.span.excerpt()}" if binding.span else ""
+                    place = excerpt_of(binding.span)
                     return f". The first wrong value is `{binding.var.name}`{place}"
         return ". Each value is right where it is a result too: XLA makes other kernels then"
 

@@ -11,6 +11,7 @@ import numpy as np
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
+from relaxjax.ir.tuples import fields_or_self
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.arguments import Symbols, bind, check_count
 from relaxjax.lowering.trial import all_float, random_arguments, spread_like
@@ -125,7 +126,7 @@ def arguments_for(
     check_count(params, given, f"`{func}`")
     if not any(all_float(param.ty) for param in params):
         raise ValueError(f"no parameter of `{func}` is of floating-point dtype: nothing moves")
-    parts = result.fields if isinstance(result, Tuple) else (result,)
+    parts = fields_or_self(result)
     if not any(all_float(part.ty) for part in parts):
         raise ValueError(f"nothing that `{func}` returns is of floating-point dtype")
     return given

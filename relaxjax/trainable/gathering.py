@@ -24,7 +24,8 @@ from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.tensor_types import has_floats, static_dims
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute, used_vars
 
 from .arguments import Arguments
@@ -98,7 +99,7 @@ class _Gathered:
         """Go on behind a binding, which used some variables whole."""
         if binding.var not in self.late:
             self.used_last = used or self.used_last
-        elif _is_moment(binding.var):
+        elif has_floats(binding.var.ty):
             self.moment = binding.var
 
 
@@ -196,12 +197,6 @@ def _behind_results(seq: SeqExpr) -> set[Var]:
     return set(bound[last + 1 :])
 
 
-def _is_moment(var: Var) -> bool:
-    """Whether something can wait for a value: for numbers with a point, of which there are some."""
-    ty = var.ty
-    return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))
-
-
 def _splits_of(value: Expr, splits: Mapping[Var, Splits]) -> Splits:
     match value:
         case Var():
@@ -260,9 +255,8 @@ def _looked_up(value: Call) -> set[int]:
 
 def _size(expr: Expr) -> int | None:
     """How many numbers a tensor has, None where that is not known."""
-    dims = expr.ty.dims if isinstance(expr.ty, TensorType) else None
-    sizes = [dim for dim in dims or () if isinstance(dim, int)]
-    return None if dims is None or len(sizes) < len(dims) else prod(sizes)
+    dims = static_dims(expr.ty)
+    return None if dims is None else prod(dims)
 
 
 def _is_lookup(value: Expr) -> TypeGuard[Call]:

@@ -10,6 +10,7 @@ from relaxjax.ir.device_mesh import Placement
 from relaxjax.ir.expr import Var
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import quoted
 
 from .sharding import (
     WHOLE,
@@ -251,5 +252,5 @@ def dims_of(var: Var) -> tuple[Any, ...] | None:
 
 
 def _some(names: Sequence[str]) -> str:
-    listed = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED])
+    listed = quoted(names[:_MOST_NAMED])
     return f"{listed} and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else listed

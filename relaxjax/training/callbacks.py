@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from relaxjax.training.reports.epoch_report import numbers_of
+
 from .number_checks import check_every, is_amount, is_count
 from .reports.epoch_report import EpochReport
 
@@ -78,14 +80,14 @@ class Monitor:
 
     def gain(self, report: EpochReport) -> float:
         """The number, turned so that more is better."""
-        numbers = _numbers(report)
+        numbers = numbers_of(report)
         self.check(numbers)
         low = self.name in _LOW_IS_GOOD if self.direction == "auto" else self.direction == "lowest"
         return -numbers[self.name] if low else numbers[self.name]
 
     def holding(self, reports: Sequence[EpochReport]) -> list[EpochReport]:
         """The reports that hold the number: before a training was resumed, it may have had none."""
-        return [report for report in reports if self.name in _numbers(report)]
+        return [report for report in reports if self.name in numbers_of(report)]
 
     def check(self, names: Collection[str]) -> None:
         """Raise where the number is none of those that the reports hold, or may be an error that is
@@ -140,10 +142,6 @@ class EarlyStopping(Callback):
         return bool(found) and (
             len(found) - 1 - self.monitor.best(found, self.least_gain) >= self.patience
         )
-
-
-def _numbers(report: EpochReport) -> dict[str, float]:
-    return {"loss": report.loss, **report.metrics}
 
 
 class JsonLines(Callback):

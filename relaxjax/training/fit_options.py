@@ -7,6 +7,7 @@ import numpy as np
 
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.training.inputs import as_list
 
 from .callbacks import Callback, check_is_asked
 from .checkpoints import Checkpoints
@@ -86,15 +87,11 @@ def _check_kinds(options: FitOptions) -> None:
     if metrics is not None and not isinstance(metrics, list | tuple):
         raise TypeError(f"`metrics` must be a list, but it is {metrics!r}")
     callbacks: Any = options.get("callbacks", ())
-    strange = [one for one in _listed(callbacks) if not isinstance(one, Callback)]
-    if strange or callbacks is not _listed(callbacks):
+    strange = [one for one in as_list(callbacks) if not isinstance(one, Callback)]
+    if strange or callbacks is not as_list(callbacks):
         raise TypeError(
             "`callbacks` must be a list of callbacks, such as [EarlyStopping()], but "
             f"{strange[0] if strange else callbacks!r} was given"
         )
-    for callback in _listed(callbacks):
+    for callback in as_list(callbacks):
         check_is_asked(callback)
-
-
-def _listed(values: Any) -> Any:
-    return values if isinstance(values, list | tuple) else [values]

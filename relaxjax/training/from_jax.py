@@ -22,6 +22,7 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tuples import fields_or_self
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes import BindParams
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
@@ -151,7 +152,7 @@ def _with_evaluation(mod: IRModule, program: JaxProgram, counts: Counts) -> IRMo
     function = mod[BACKBONE_LOSS]
     assert isinstance(function, Function)
     result, count = function.body.body, len(program.avals) - counts.states
-    fields = result.fields if isinstance(result, Tuple) else (result,)
+    fields = fields_or_self(result)
     body = SeqExpr(function.body.blocks, Tuple(fields[:count]))
     attrs = {**function.attrs, "global_symbol": EVALUATE}
     evaluate, _ = renew(make_function(function.params, body, pure=function.pure, attrs=attrs))

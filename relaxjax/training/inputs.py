@@ -11,7 +11,9 @@ from jax.dtypes import canonicalize_dtype
 
 from relaxjax.ir.dtypes import is_same
 from relaxjax.ir.expr import Var, np_dtype
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import quoted
 from relaxjax.lowering.target import Place, devices_of
 from relaxjax.ops.lax import x64_enabled
 
@@ -64,7 +66,7 @@ def given_arrays(
 ) -> tuple[Any, ...]:
     """The arrays given for some variables, in the dtypes of these."""
     if len(values) != len(wanted):
-        names = ", ".join(f"`{var.name}`" for var in wanted) or "nothing"
+        names = quoted(var.name for var in wanted) or "nothing"
         raise ValueError(
             f"The length of the {what} does not match {taker}: it takes {names}, "
             f"but {len(values)} were given{_SAMPLES if len(values) > len(wanted) else ''}"
@@ -242,9 +244,9 @@ def _named(devices: set[jax.Device]) -> str:
 
 def static_shape(kind: str, var: Var) -> tuple[int, ...]:
     """The shape of a variable that is to be initialised."""
-    dims = tensor_type(var).dims
-    if dims is not None and all(isinstance(dim, int) for dim in dims):
-        return tuple(int(dim) for dim in dims)
+    dims = static_dims(tensor_type(var))
+    if dims is not None:
+        return dims
     raise ValueError(
         f"{kind} `{var.name}` cannot be initialised, its shape is not known before a call: "
         f"its type is {var.ty}; load its values instead"
@@ -269,6 +271,6 @@ def tensor_type(var: Var) -> TensorType:
     raise TypeError(f"a trainer holds tensors only, but `{var.name}` is of type {var.ty}")
 
 
-def listed(values: Any) -> Sequence[Any]:
+def as_list(values: Any) -> Sequence[Any]:
     """One value, or several, as a list."""
     return values if isinstance(values, list | tuple) else (values,)

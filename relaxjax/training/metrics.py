@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.training.inputs import as_list
 
 from .batches.targets import check_taken, counted_classes
 from .inputs import check_any_samples
@@ -142,9 +143,9 @@ def evaluate(
 
     def predicted() -> Iterator[tuple[Array, Array]]:
         for inputs, targets in trainer.pairs(batches):
-            _check_any(trainer, _listed(inputs))
+            _check_any(trainer, as_list(inputs))
             truth, share = _truth(inputs, targets), _share(trainer, inputs)
-            filled = _filled(_listed(inputs), trainer.batch_sizes[0], share)
+            filled = _filled(as_list(inputs), trainer.batch_sizes[0], share)
             yield _compared(trainer.predict(*filled), truth, share), truth
 
     return _measured(predicted(), metrics_of(metrics), trainer.ignored_class)
@@ -167,17 +168,17 @@ def evaluate_with_loss(
     def predicted() -> Iterator[tuple[Array, Array]]:
         nonlocal total, weights
         for inputs, targets in trainer.pairs(batches):
-            _check_any(trainer, _listed(inputs))
+            _check_any(trainer, as_list(inputs))
             truth, share = _truth(inputs, targets), _share(trainer, inputs)
             filled = (
-                _filled(_listed(part), sizes, share)
+                _filled(as_list(part), sizes, share)
                 for part, sizes in zip((inputs, targets), trainer.batch_sizes, strict=True)
             )
             loss, outputs = trainer.evaluate(*filled)
             predictions = _compared(outputs, truth, share)
             check_taken(trainer.facts.loss_takes, predictions)
             if loss is not None and share == 1:
-                weight = trainer.loss_weights.of_batch(predictions, truth, _listed(targets))
+                weight = trainer.loss_weights.of_batch(predictions, truth, as_list(targets))
                 total, weights = total + (float(loss) * weight if weight else 0), weights + weight
             yield predictions, truth
 
@@ -256,10 +257,6 @@ def accuracy(trainer: TrainedModel, batches: Iterable[Any]) -> float:
     return evaluate(trainer, batches, ["accuracy"])["accuracy"]
 
 
-def _listed(part: Any) -> Sequence[Any]:
-    return part if isinstance(part, list | tuple) else (part,)
-
-
 def _check_any(trainer: TrainedModel, inputs: Sequence[Any]) -> None:
     if len(inputs) == len(trainer.layout.inputs):  # else the model says what it takes
         check_any_samples(trainer.layout.inputs, inputs)
@@ -267,7 +264,7 @@ def _check_any(trainer: TrainedModel, inputs: Sequence[Any]) -> None:
 
 def _truth(inputs: Any, targets: Any) -> Array:
     """What predictions are compared with: the first target, or the first input if there is none."""
-    return np.asarray(next(iter((*_listed(targets), *_listed(inputs)))))
+    return np.asarray(next(iter((*as_list(targets), *as_list(inputs)))))
 
 
 def _compared(result: Any, truth: Array, share: Fraction) -> Array:
@@ -284,7 +281,7 @@ def _compared(result: Any, truth: Array, share: Fraction) -> Array:
 
 def _share(trainer: TrainedModel, inputs: Any) -> Fraction:
     """How much of a batch of the model there is; 1 where it takes any number of samples."""
-    sizes, given = trainer.batch_sizes[0], _listed(inputs)
+    sizes, given = trainer.batch_sizes[0], as_list(inputs)
     if not sizes or not given or not sizes[0] or not np.ndim(given[0]):
         return Fraction(1)
     return Fraction(len(given[0]), sizes[0])

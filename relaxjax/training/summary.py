@@ -15,6 +15,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import aligned, html_lines, html_table, shown_bytes, shown_flops
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import free_vars, type_symbols
+from relaxjax.ir.wording import counted
 from relaxjax.ops.cost import cost_of, function_cost
 from relaxjax.ops.cost_rules import Cost, byte_count, elements
 from relaxjax.trainable.arguments import Arguments
@@ -64,7 +65,7 @@ class ModelSummary:
 
     def __repr__(self) -> str:
         return (
-            f"<ModelSummary of {_counted(len(self.layers), 'layer')}: {self.param_numbers:,} "
+            f"<ModelSummary of {counted(len(self.layers), 'layer')}: {self.param_numbers:,} "
             f"numbers in parameters, {_flops(self.step_flops)} a training step>"
         )
 
@@ -217,7 +218,3 @@ def _row(layer: LayerSummary) -> tuple[str, ...]:
 
 def _flops(count: int | None) -> str:
     return "?" if count is None else shown_flops(count)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -30,7 +30,7 @@ from .batches.targets import LossWeights, scores_classes
 from .devices.process_settings import use_compilation_cache
 from .devices.processes import are_several, on_host
 from .initial_values import xavier_uniform
-from .inputs import as_seed, elsewhere, first_dim, listed, steps_of_stack
+from .inputs import as_list, as_seed, elsewhere, first_dim, steps_of_stack
 from .layout import Arrays, Group, Initializer, Layout, optimizer_state
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
@@ -247,7 +247,7 @@ class TrainedModel:
             value, beside = self._evaluator(self._state.params, self._state.states, given)
             return on_host(value), on_host(beside)
         if EVALUATE not in self.mod:
-            return None, self.predict(*listed(inputs))
+            return None, self.predict(*as_list(inputs))
         self._check_initialised()
         with self._step.dtypes():
             given, wanted = self._admission.whole(inputs, targets)

@@ -14,6 +14,7 @@ from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import html_lines
 from relaxjax.ir.types import TupleType
+from relaxjax.ir.wording import counted
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.target import Target, agree, placement, platform_of
 from relaxjax.ops.cost_rules import elements
@@ -220,8 +221,8 @@ class Trainer(Explorable, TrainedModel):
         numbers = sum(elements(var.ty) for var in params)
         return (
             f"<Trainer of {forward_function(self.mod)}({inputs}): "
-            f"{_counted(len(params), 'parameter')} of {numbers:,} numbers, "
-            f"{_counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
+            f"{counted(len(params), 'parameter')} of {numbers:,} numbers, "
+            f"{counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
         )
 
     def summary(self) -> ModelSummary:
@@ -306,7 +307,3 @@ def _with_optimizer_state(mod: IRModule) -> IRModule:
 def _zeros(var: Var) -> Constant:
     shape = static_shape("state of the optimizer", var)
     return Constant(np.zeros(shape, np_dtype(tensor_type(var).dtype)))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

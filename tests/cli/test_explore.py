@@ -32,13 +32,6 @@ params, batch = jnp.ones((8, 8)), jnp.ones((16, 8))
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> str:
-    path = tmp_path / "model.py"
-    path.write_text(SCRIPT)
-    return str(path)
-
-
 def test_a_page_is_written(script: str, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "report.html"
     assert main(["explore", script, "--loss", "mse", "--set", "n=8", "-o", str(out)]) == 0

@@ -24,13 +24,6 @@ def main(x: R.Tensor(("n", 16), "float32"), w: R.Tensor((16, 16), "float32")):
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> str:
-    path = tmp_path / "model.py"
-    path.write_text(SCRIPT)
-    return str(path)
-
-
 def test_every_kept_value_has_its_line(script: str, capsys: Capture) -> None:
     assert main(["memory", script, "--set", "n=64", "--policy", "none"]) == 0
     head, by_xla, _, titles, *rest = capsys.readouterr().out.splitlines()

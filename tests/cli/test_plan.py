@@ -30,13 +30,6 @@ Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> str:
-    path = tmp_path / "model.py"
-    path.write_text(SCRIPT)
-    return str(path)
-
-
 def compiled_at_once(monkeypatch: Patch) -> None:
     """Have counts that follow from the mesh, without a process that compiles."""
 

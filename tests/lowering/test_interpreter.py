@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_main
 
-from relaxjax.ir import Call, ExternFunc, IRModule, Op, SeqExpr, TensorType, Var
+from relaxjax.ir import Call, IRModule, Op, SeqExpr, TensorType, Var
 from relaxjax.ir.builder import make_function
 from relaxjax.lowering import ArgumentError, LoweringError, build, to_jax
-from relaxjax.ops.packed import PACKED, register_packed
 from relaxjax.passes import CanonicalizeBindings, Gradient
 
 X = np.arange(6, dtype="float32").reshape(2, 3) + 1
@@ -137,16 +136,6 @@ def local_power(n: R.Tensor((), "int32"), x: R.Tensor((), "float32")) -> R.Tenso
         return r
     out = go(n, R.const(1.0, "float32"))
     return out
-
-@R.function
-def calls(x: R.Tensor((2, 3), "float32")):
-    y = R.call_pure_packed("tests.doubled", x, ty_args=R.Tensor((2, 3), "float32"))
-    return y
-
-@R.function
-def unknown_call(x: R.Tensor((2, 3), "float32")):
-    y = R.call_pure_packed("tests.missing", x, ty_args=R.Tensor((2, 3), "float32"))
-    return y
 
 @R.function
 def passes_function(
@@ -305,38 +294,6 @@ def test_recursion_with_a_traced_condition(name: str) -> None:
     message = "calls itself under a condition that is known only when the compiled program runs"
     with pytest.raises(LoweringError, match=message):
         jax.jit(to_jax(MODULE, name))(jnp.int32(5), jnp.float32(2.0))
-
-
-def test_functions_from_outside() -> None:
-    register_packed("tests.doubled")(lambda x: x * 2)
-    try:
-        chex.assert_trees_all_close(run("calls", X), X * 2)
-        chex.assert_trees_all_close(jax.jit(to_jax(MODULE, "calls"))(X), X * 2)
-        with pytest.raises(ValueError, match=r"`tests.doubled` is registered already"):
-            register_packed("tests.doubled")(lambda x: x)
-    finally:
-        PACKED.pop("tests.doubled")
-
-
-def test_unknown_functions_from_outside() -> None:
-    with pytest.raises(KeyError, match=r"no packed function `tests.missing` is registered"):
-        run("unknown_call", X)
-
-
-def test_a_function_of_the_module_from_outside() -> None:
-    """It stands in the module without a body; calling it calls what is registered."""
-    register_packed("tests.square")(lambda x: x * x)
-    x = Var("x", TensorType((2, 3), "float32"))
-    inner = MODULE["tuples"]
-    module = IRModule({"square": ExternFunc("tests.square"), "main": inner})
-    main = make_function([x], SeqExpr((), Call(module.get_global_var("square"), (x,), ty=x.ty)))
-    try:
-        module = module.with_function("main", main)
-        chex.assert_trees_all_close(to_jax(module, "main")(X), X * X)
-        with pytest.raises(LoweringError, match="`square` is a function from outside"):
-            to_jax(module, "square")
-    finally:
-        PACKED.pop("tests.square")
 
 
 def test_an_operator_without_a_lowering() -> None:

@@ -14,9 +14,9 @@ from parsing import parse_functions
 from small_models import Classifier, trainable
 
 from relaxjax import TensorType, to_python
+from relaxjax.ir.wording import tuple_text
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering.emit.layout import WIDTH, broken, commented
-from relaxjax.lowering.emit.literals import sequence_text
 from relaxjax.optim import Adam
 
 RUFF = [sys.executable, "-m", "ruff"]
@@ -95,7 +95,7 @@ def expressions() -> st.SearchStrategy[str]:
         named = st.lists(inner.map(lambda text: f"key={text}"), max_size=1)
         return st.one_of(
             st.tuples(items, named).map(lambda both: f"lax.f({', '.join([*both[0], *both[1]])})"),
-            items.map(sequence_text),
+            items.map(tuple_text),
             items.map(lambda texts: f"[{', '.join(texts)}]"),
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ from relaxjax.lowering import build
 from relaxjax.ops.cost import Cost, cost_of, function_cost
 from relaxjax.ops.cost_rules import SORTS, TRANSCENDENTAL_FLOPS
 from relaxjax.ops.declare import FUSION, PRECISION
+from relaxjax.ops.emit import call
 from relaxjax.ops.jax_functions import call_jax
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.passes import LegalizeOps
@@ -70,10 +71,6 @@ def test_the_cost_is_known_and_symbolic_shapes_have_the_same(name: str, index: i
 
 def x(*shape: Any, dtype: str = "float32") -> Var:
     return Var("x", TensorType(shape, dtype))
-
-
-def call(name: str, *args: Any, **attrs: Any) -> Call:
-    return get_op(f"relax.{name}")(*args, **attrs)
 
 
 # The call, what XLA counts in the same program, and how far its count may be from ours: what it

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from applying import applied, call, gradient, var
+from applying import applied, gradient, var
 from operator_evaluation import evaluate
 
 from relaxjax.ir import BlockBuilder, Expr, IRModule, TensorType, Var, const
@@ -16,6 +16,7 @@ from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.op import get_op
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.declare import OpError
+from relaxjax.ops.emit import call
 from relaxjax.passes import LegalizeOps
 
 X = np.asarray([-1.0, 0.0, 2.0], "float32")

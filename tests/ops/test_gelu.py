@@ -5,10 +5,11 @@ import math
 import jax
 import numpy as np
 import pytest
-from applying import call, gradient
+from applying import gradient
 from parsing import parse_functions
 
 from relaxjax.lowering import to_jax
+from relaxjax.ops.emit import call
 from relaxjax.passes import Gradient, LegalizeOps
 
 

@@ -6,10 +6,11 @@ import chex
 import jax
 import numpy as np
 import pytest
-from applying import applied, call
+from applying import applied
 
 from relaxjax.ir import BlockBuilder, Constant, SymbolicVar, TensorType, Var, const
 from relaxjax.lowering import VirtualMachine, build, to_jax
+from relaxjax.ops.emit import call
 from relaxjax.passes import FoldConstant, LegalizeOps
 
 LEAST = np.iinfo("int32").min

@@ -6,10 +6,11 @@ import chex
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from applying import call, gradient, var
+from applying import gradient, var
 from operator_evaluation import evaluate
 
 from relaxjax.ir.expr import PrimExpr
+from relaxjax.ops.emit import call
 
 CLASSES = 300
 NARROW = [("uint8", [5, 200]), ("int8", [5, 100]), ("uint16", [5, 299]), ("uint32", [5, 299])]

@@ -5,14 +5,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import numpy as np
 import pytest
 from refusals import cases, i, t
 
 from relaxjax.ir import Expr, PrimExpr, PrimType, ShapeExpr, TensorType, TupleType, Var
-from relaxjax.ir.op import OPS, arguments, get_op
-from relaxjax.ops import OpError, op
+from relaxjax.ir.op import arguments, get_op
+from relaxjax.ops import OpError
 
 
 def nn(name: str, *args: Any, **attrs: Any) -> Expr:
@@ -339,60 +337,6 @@ GRADIENTS: list[tuple[Callable[[], Any], str]] = [
 def test_what_a_gradient_needs_is_told(build: Callable[[], Any], message: str) -> None:
     with pytest.raises(OpError, match=re.escape(message)):
         build()
-
-
-@pytest.mark.parametrize("name", ["relax.unique", "relax.nonzero"])
-def test_a_shape_that_depends_on_values_cannot_be_compiled(name: str) -> None:
-    lower = get_op(name).lower
-    assert lower is not None
-    flags = (True, False, False, False) if name == "relax.unique" else ()
-    with pytest.raises(OpError, match=f"{name}: the shape of the result depends on values, which"):
-        jax.jit(lambda x: lower(x, *flags))(np.zeros(3, "float32"))
-
-
-def test_a_shape_cannot_be_computed_in_a_compiled_program() -> None:
-    lower = get_op("relax.tensor_to_shape").lower
-    assert lower is not None
-    with pytest.raises(OpError, match=r"relax.tensor_to_shape: a shape must be known when the"):
-        jax.jit(lambda x: lower(x)[0])(np.zeros(3, "int32"))
-
-
-def test_a_fact_outside_of_the_vocabulary_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"relax.test: there is no fact {'unti'}; the vocabulary"):
-        op("relax.test", facts={"unti": 0})
-
-
-@pytest.mark.parametrize("rule", ["precision", "fusion"])
-def test_a_rule_outside_of_the_vocabulary_is_refused(rule: str) -> None:
-    with pytest.raises(ValueError, match=rf"relax.test: `{rule}` must be one of .*found 'maybe'"):
-        op("relax.test", facts=None, **{rule: "maybe"})  # type: ignore[arg-type]  # the rule is named by the test
-
-
-def test_a_cost_that_is_no_rule_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"relax.test: `cost` must be a rule .* found 'maybe'"):
-        op("relax.test", cost="maybe")
-
-
-@pytest.mark.parametrize("found", [None, 3])
-def test_a_declaration_that_gives_no_type_is_refused(found: Any) -> None:
-    @op("relax.test_untyped")
-    def untyped(x: TensorType) -> TensorType:
-        """No type."""
-        return found  # type: ignore[no-any-return]  # what is tested
-
-    try:
-        match = f"relax.test_untyped: the type of the result is to be returned, found {found}"
-        with pytest.raises(OpError, match=match):
-            untyped(Var("x", TensorType((3,), "float32")))
-    finally:
-        del OPS["relax.test_untyped"]
-
-
-def test_a_parameter_without_an_annotation_is_refused() -> None:
-    with pytest.raises(
-        TypeError, match=r"relax.test: the parameter `x` needs an annotation, .* IR"
-    ):
-        op("relax.test")(lambda x: x)
 
 
 def test_scalars_of_the_host_may_be_typed() -> None:

@@ -9,12 +9,13 @@ import jax
 import numpy as np
 import pytest
 from parsing import parse_main
-from refusals import call, i, t
+from refusals import i, t
 
 from relaxjax.ir import Call, ShapeType, SymbolicVar, TensorType, Var
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops import OpError, op
+from relaxjax.ops.emit import call
 
 n = SymbolicVar("n")
 CASES: dict[str, tuple[Callable[[], Any], str]] = {

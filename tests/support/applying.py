@@ -10,7 +10,7 @@ from operator_evaluation import evaluate, reverse
 from quickly_compiled_programs import QUICK
 
 from relaxjax.ir import Expr, TensorType, Type, Var
-from relaxjax.ir.op import get_op
+from relaxjax.ops.emit import call
 
 
 def applied(name: str, *args: Any, **attrs: Any) -> Any:
@@ -20,12 +20,10 @@ def applied(name: str, *args: Any, **attrs: Any) -> Any:
         for index, arg in enumerate(args)
         if isinstance(arg, np.ndarray)
     }
-    call = get_op(f"relax.{name}")(
-        *(variables.get(index, arg) for index, arg in enumerate(args)), **attrs
-    )
+    made = call(name, *(variables.get(index, arg) for index, arg in enumerate(args)), **attrs)
 
     def run(*arrays: Any) -> Any:
-        return evaluate(call, dict(zip(variables.values(), arrays, strict=True)))
+        return evaluate(made, dict(zip(variables.values(), arrays, strict=True)))
 
     quick = jax.jit(run, compiler_options=QUICK)
     return jax.tree.map(np.asarray, quick(*(args[index] for index in variables)))
@@ -34,8 +32,7 @@ def applied(name: str, *args: Any, **attrs: Any) -> Any:
 def inferred(name: str, *args: Any, **attrs: Any) -> Type | None:
     """The type of a call on variables of the given types."""
     given = [Var(f"x{i}", arg) if isinstance(arg, Type) else arg for i, arg in enumerate(args)]
-    call: Expr = get_op(f"relax.{name}")(*given, **attrs)
-    return call.ty
+    return call(name, *given, **attrs).ty
 
 
 def tensor(*shape: Any, dtype: str | None = "float32") -> TensorType:
@@ -44,10 +41,6 @@ def tensor(*shape: Any, dtype: str | None = "float32") -> TensorType:
 
 def var(array: Any) -> Var:
     return Var("x", TensorType(array.shape, str(array.dtype)))
-
-
-def call(name: str, *args: Any, **attrs: Any) -> Expr:
-    return get_op(f"relax.{name}")(*args, **attrs)
 
 
 def gradient(build: Callable[..., Expr], *arrays: Any) -> list[Any]:

@@ -14,18 +14,10 @@ from guarded_operators import BINARY, UNARY, bounded, broadcast, dims_of, tensor
 from hypothesis import strategies as st
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
-from relaxjax.ir import BlockBuilder, FuncType, IRModule, SeqExpr, TensorType, TupleType, Type
+from relaxjax.ir import BlockBuilder, FuncType, IRModule, TensorType, TupleType, Type, Var
 from relaxjax.ir.dims import Dim, SymbolicVar
-from relaxjax.ir.expr import (
-    DataflowVar,
-    Expr,
-    GlobalVar,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    np_dtype,
-)
+from relaxjax.ir.expr import DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, np_dtype
+from relaxjax.ir.function import SeqExpr
 from relaxjax.ops.emit import call, scalar
 from relaxjax.ops.shapes import element_count
 

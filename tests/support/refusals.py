@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from relaxjax import TensorType, Var
-from relaxjax.ir import Expr
-from relaxjax.ir.op import get_op
 
 
 def t(*shape: Any, dtype: str | None = "float32") -> Var:
@@ -18,10 +16,6 @@ def t(*shape: Any, dtype: str | None = "float32") -> Var:
 def i(*shape: Any, dtype: str = "int64") -> Var:
     """A variable of integers."""
     return t(*shape, dtype=dtype)
-
-
-def call(name: str, *args: Any, **attrs: Any) -> Expr:
-    return get_op(f"relax.{name}")(*args, **attrs)
 
 
 def cases(refusals: dict[str, list[tuple[Callable[[], Any], str]]]) -> list[Any]:

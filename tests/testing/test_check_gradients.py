@@ -1,9 +1,8 @@
 """Checking gradients: what is right passes, and what is wrong is named."""
 
-from typing import Any
-
 import numpy as np
 import pytest
+from cubes import cube_operator, right, wrong
 from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax.ir import BlockBuilder, Expr, IRModule, ObjectType, TensorType, Var
@@ -12,7 +11,6 @@ from relaxjax.lowering.arguments import ArgumentError
 from relaxjax.lowering.trial import difference
 from relaxjax.ops import op
 from relaxjax.testing import GradientCheckError, check_gradients
-from relaxjax.testing.bisection import Bisection
 
 MODULE = parse_functions("""
 @R.function(private=True)
@@ -56,15 +54,6 @@ def test_of_one_result_in_double_precision() -> None:
     check_gradients(module)
 
 
-def _cube(name: str, gradient: Any, jvp: Any = None) -> Op:
-    @op(name, lower=lambda x: x * x * x, gradient=gradient, jvp=jvp)
-    def cube(x: TensorType) -> TensorType:
-        """The third power."""
-        return x
-
-    return cube
-
-
 def _module_of(cube: Op) -> IRModule:
     builder = BlockBuilder()
     x = Var("x", TensorType((3,), "float32"))
@@ -73,14 +62,6 @@ def _module_of(cube: Op) -> IRModule:
         z = builder.emit(cube(y))
         builder.emit_func_output(builder.emit(OPS["relax.exp"](z)))
     return builder.get()
-
-
-def _right(g: Expr, y: Expr, x: Expr) -> Expr:
-    return g * (x * x * 3.0)
-
-
-def _wrong(g: Expr, y: Expr, x: Expr) -> Expr:
-    return g * (x * x * 2.0)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +175,7 @@ def test_a_small_gradient_is_not_hidden_by_a_large_one(
 
 @pytest.mark.usefixtures("own_operators")
 def test_a_wrong_gradient_rule_is_named() -> None:
-    cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
+    cube = cube_operator("relax.test_cube", wrong, lambda t, y, x: right(t[0], y, x))
     with pytest.raises(GradientCheckError) as caught:
         check_gradients(_module_of(cube))
     message = str(caught.value)
@@ -207,7 +188,7 @@ def test_a_wrong_gradient_rule_is_named() -> None:
 
 @pytest.mark.usefixtures("own_operators")
 def test_a_wrong_tangent_rule_is_named() -> None:
-    cube = _cube("relax.test_cube", _right, lambda t, y, x: t[0] * x)
+    cube = cube_operator("relax.test_cube", right, lambda t, y, x: t[0] * x)
     with pytest.raises(GradientCheckError) as caught:
         check_gradients(_module_of(cube))
     message = str(caught.value)
@@ -219,7 +200,7 @@ def test_a_wrong_tangent_rule_is_named() -> None:
 @pytest.mark.usefixtures("own_operators")
 def test_a_wrong_second_derivative() -> None:
     """A gradient rule that is right, made of an operator whose own rule is wrong."""
-    slope = _cube("relax.test_slope", _right, lambda t, y, x: t[0])
+    slope = cube_operator("relax.test_slope", right, lambda t, y, x: t[0])
 
     def gradient(g: Expr, y: Expr, x: Expr) -> Expr:
         return g * slope(x)
@@ -244,7 +225,7 @@ def test_a_fault_that_is_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradients._Check, "against_tangent", lambda self: "something is wrong")
     message = "something is wrong\neach operator's own rule is right here: what puts them together"
     with pytest.raises(GradientCheckError, match=message):
-        check_gradients(_module_of(_cube("relax.test_cube", _right)))
+        check_gradients(_module_of(cube_operator("relax.test_cube", right)))
 
 
 LOOPED = """
@@ -281,7 +262,7 @@ def main(x: R.Tensor((3,), "float64"), y: R.Tensor((2,), "float64")):
 @pytest.mark.usefixtures("own_operators")
 @pytest.mark.parametrize("program", [LOOPED, ENDLESS, SCATTERED], ids=["scan", "while", "scatter"])
 def test_a_fault_is_found_in_a_loop_and_beside_what_jax_cannot_differentiate(program: str) -> None:
-    _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
+    cube_operator("relax.test_cube", wrong, lambda t, y, x: right(t[0], y, x))
     with pytest.raises(GradientCheckError) as caught:
         check_gradients(parse_functions(program))
     message = str(caught.value)
@@ -323,70 +304,6 @@ def test_what_it_cannot_do() -> None:
         check_gradients(builder.get())
 
 
-BRANCHED = """
-@R.function(private=True)
-def waves(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
-    n = T.int64()
-    a = R.sin(x)
-    b = R.test_cube(a)
-    c = R.cos(R.reshape(b, R.shape([n])))
-    return c
-
-@R.function
-def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")):
-    n = T.int64()
-    cls = Module
-    @R.function
-    def twice(z: R.Tensor((n,), "float32")) -> R.Tensor((n,), "float32"):
-        o = R.multiply(z, R.exp(x))
-        return o
-    y = twice(x)
-    with R.dataflow():
-        h = R.sin(y)
-        i = R.astype(R.multiply(h, R.const(3.0, "float32")), "int32")
-        k = R.multiply(R.astype(i, "float32"), y)
-        R.output(h, k)
-    if R.logical_not(c):
-        s = R.sin(h)
-        t = cls.waves(s)
-        r = R.multiply(t, k)
-    else:
-        r = R.exp(h)
-    loss = R.sum(r)
-    return loss
-"""
-
-
-@pytest.mark.usefixtures("own_operators")
-def test_a_fault_is_found_inside_a_branch_of_a_function_that_is_called() -> None:
-    _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
-    module = parse_functions(BRANCHED)
-    args = np.asarray([0.3, 0.7], "float32"), np.asarray(False)
-    with pytest.raises(GradientCheckError) as caught:
-        check_gradients(module, args=args)
-    message = str(caught.value)
-    assert message.count("rule of") == 1
-    assert "the gradient rule of relax.test_cube is wrong: found" in message
-    assert "b = R.test_cube(a)" in message
-    check_gradients(module, args=(args[0], np.asarray(True)))
-
-
-@pytest.mark.usefixtures("own_operators")
-def test_it_is_found_by_halving() -> None:
-    """Of 64 bindings 12 runs are tried beside the whole, two at each depth."""
-    cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
-    builder, x = BlockBuilder(), Var("x", TensorType((3,), "float32"))
-    with builder.function("main", [x]):
-        value: Expr = x
-        for index in range(64):
-            value = builder.emit(cube(value) if index == 41 else OPS["relax.sin"](value))
-        builder.emit_func_output(value)
-    search = Bisection(builder.get())
-    (line,) = search.function(builder.get()["main"], [np.asarray([0.3, 0.5, 0.8], "float32")])
-    assert line.startswith("the gradient rule of relax.test_cube is wrong")
-    assert search.tried == 13
-
-
 HALF_INSIDE = """
 @R.function(private=True)
 def cubes(x: R.Tensor((3,), "float16")):
@@ -409,7 +326,7 @@ def test_what_is_half_precision_inside_is_checked_as_closely_as_that_allows() ->
 
 @pytest.mark.usefixtures("own_operators")
 def test_a_fault_in_half_precision_inside_is_found() -> None:
-    _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
+    cube_operator("relax.test_cube", wrong, lambda t, y, x: right(t[0], y, x))
     module = parse_functions(
         HALF_INSIDE.replace("R.multiply(x, R.multiply(x, x))", "R.test_cube(x)")
     )

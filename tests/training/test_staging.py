@@ -69,8 +69,6 @@ def test_without_reuse_nothing_is_overwritten() -> None:
 def test_many_calls_through_two_slots_train_as_single_steps_do() -> None:
     data = [batch(seed) for seed in range(12)]
     plain, shared = classifier(), classifier()
-    for trainer in (plain, shared):
-        trainer.xavier_uniform_init_params(seed=0)
     plain.fit(data, 2, reporter=Lines(lambda line: None), steps_per_call=1)
     shared.fit(data, 2, reporter=Lines(lambda line: None), steps_per_call=2)
     for name, expected in plain.export_params().items():

@@ -11,6 +11,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var, const
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tuples import field_of
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute
 
@@ -66,7 +67,7 @@ def _ends(program: Program, var: Var, start: Expr) -> tuple[Var, Expr] | None:
     value = program.step_of[var].binding.value
     last, first = result.fields[0], start
     if isinstance(value, TupleGetItem) and value.tuple_value is carry:
-        last, first = _field(last, value.index), _field(first, value.index)
+        last, first = field_of(last, value.index), field_of(first, value.index)
     elif var is not carry:
         return None
     return (last, first) if _is_tensor(var) and isinstance(last, Var) else None
@@ -74,10 +75,6 @@ def _ends(program: Program, var: Var, start: Expr) -> tuple[Var, Expr] | None:
 
 def _is_tensor(var: Var) -> bool:
     return isinstance(var.ty, TensorType) and var.ty.dims is not None
-
-
-def _field(value: Expr, index: int) -> Expr:
-    return value.fields[index] if isinstance(value, Tuple) else TupleGetItem(value, index)
 
 
 def _between(

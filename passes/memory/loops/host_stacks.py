@@ -4,15 +4,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tensor_types import has_floats
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import all_vars
-from relaxjax.ops.loop_types import steps_of
+from relaxjax.ops.loop_types import steps_of_loop
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from ..program.caller import Place, tensors_in
@@ -20,7 +22,6 @@ from ..program.loop_bodies import leaves
 from ..program.loop_pairs import LoopPair, first_and_second, function_in, loop_pairs
 from ..program.program import Program
 from ..program.step import size_of
-from ..program.waits import has_number
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,7 @@ def stacks_of(program: Program, least: int) -> Iterator[Stack]:
     place = {step.var: at for at, step in enumerate(program.steps)}
     for pair in loop_pairs(program.function):
         call = pair.call
-        assert call.args[2].ty is not None
-        count = steps_of(call.args[2].ty, call.attrs["length"])
+        count = steps_of_loop(call)
         others = {index for _, index in pair.parts}
         if not isinstance(count, int) or _adjoint(function_in(pair.steps[1])) is None:
             continue
@@ -83,8 +83,7 @@ def _sending(pair: LoopPair, indices: Collection[int]) -> Function:
     y, _ = first_and_second(rest)
     builder = BlockBuilder()
     with builder.scope(taken=[param.name for param in step.params]):
-        for binding in step.body.bindings():
-            builder.emit_binding(binding)
+        emit_sequence(builder, step.body)
         saved: list[Expr] = list(pair.saved)
         for index in sorted(indices):
             var = saved[index]
@@ -118,16 +117,14 @@ def _fetching(pair: LoopPair, indices: Collection[int]) -> Function:
         fields: list[Expr] = [TupleGetItem(at_step, at) for at in range(len(at_step.ty.fields))]
         fields[pair.saved_at] = Tuple(tuple(values))
         rest = in_terms_of(back.body, {at_step: Tuple(tuple(fields))})
-        for binding in rest.bindings():
-            builder.emit_binding(binding)
-        body = builder.sequence(rest.body)
+        body = builder.sequence(emit_sequence(builder, rest))
     return renew(make_function((adjoints, at_step), body, ret_ty=body.ty))[0]
 
 
 def _adjoint(back: Function) -> Place | None:
     """The way to a tensor of numbers that a step back is handed by the one before it."""
     found = tensors_in(back.params[0].ty)
-    return next((way for way, ty in found if has_number(ty)), None)
+    return next((way for way, ty in found if has_floats(ty)), None)
 
 
 def bytes_on_host(loop: Function, var: Var, at: Place = ()) -> int:

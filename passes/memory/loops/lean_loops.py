@@ -12,21 +12,23 @@ from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tuples import Path
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import all_vars, substitute
-from relaxjax.ops.loop_types import steps_of
+from relaxjax.ops.loop_types import known_steps_of
 from relaxjax.passes.differentiation.vjp import in_terms_of
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
 from ..program.cuts import cheapest_cut
-from ..program.loop_pairs import LoopPair, Path, first_and_second, function_in, goes, loop_pairs
+from ..program.loop_pairs import LoopPair, first_and_second, function_in, goes, loop_pairs
 from ..program.program import Program
 from ..program.step import Step, read_step, size_of
 from .carries import Carried, carries_that_follow, emit_carried
@@ -158,10 +160,7 @@ class _Lean:
     @property
     def count(self) -> int | None:
         """How many steps the loop has."""
-        call = self.pair.call
-        assert call.args[2].ty is not None
-        count = steps_of(call.args[2].ty, call.attrs["length"])
-        return count if isinstance(count, int) else None
+        return known_steps_of(self.pair.call)
 
     def _stacked(self, cut: Collection[Var], again: Again) -> "_Stacked":
         """What is stacked where the values of a cut are kept."""
@@ -195,8 +194,7 @@ class _Lean:
         y, _ = first_and_second(rest)
         builder = BlockBuilder()
         with builder.scope(taken=[param.name for param in step.params]):
-            for binding in step.body.bindings():
-                builder.emit_binding(binding)
+            emit_sequence(builder, step.body)
             body = builder.sequence((carry, Tuple((y, Tuple(tuple(self.kept))))))
         return renew(make_function(step.params, body, ret_ty=body.ty))[0]
 
@@ -247,9 +245,7 @@ class _Lean:
             old: list[Expr] = [TupleGetItem(given, place) for place in range(len(fields))]
             old[pair.saved_at] = Tuple(tuple(names[var] for var in self.saved))
             rest = in_terms_of(back.body, {at_step: Tuple(tuple(old))})
-            for binding in rest.bindings():
-                builder.emit_binding(binding)
-            body = builder.sequence(rest.body)
+            body = builder.sequence(emit_sequence(builder, rest))
         return renew(make_function((adjoints, given), body, ret_ty=body.ty))[0]
 
 

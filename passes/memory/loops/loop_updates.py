@@ -12,18 +12,18 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import has_floats
+from relaxjax.ir.tuples import Path, fields_or_self, leaves
 from relaxjax.ir.types import TensorType, same_type
 from relaxjax.ir.uses import Uses, values_of_kind
 from relaxjax.ir.walk import free_vars, used_vars
-from relaxjax.ops.loop_types import steps_of
+from relaxjax.ops.loop_types import known_steps_of
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.simplification.tensors import is_elementwise, number_of
 
 from ..program.caller import Place, note_place, written_out
-from ..program.loop_pairs import Path, loop_call
+from ..program.loop_pairs import loop_call
 from ..program.step import size_of
-from ..program.waits import has_number
-from .nested_tuples import leaves
 
 # A set that keeps its order, so that a program is the same text in each process.
 Ordered: TypeAlias = dict[Var, None]
@@ -78,7 +78,7 @@ class StepProgram:
         """
         found: dict[Var, list[Place]] = {}
         value = written_out(self.function.body.body, self.tuples)
-        fields = value.fields if isinstance(value, Tuple) else (value,)
+        fields = fields_or_self(value)
         for at, field in enumerate(fields):
             for way, leaf in leaves(field):
                 if isinstance(leaf, Var):
@@ -101,14 +101,14 @@ class StepProgram:
             return False
         is_own = self.known.used_once(call.args[0])
         is_known = isinstance(self.known.value(call.args[0]), Function)
-        return is_own and is_known and count_of(call) is not None
+        return is_own and is_known and known_steps_of(call) is not None
 
     def updates(self, loop: VarBinding, least_bytes: int) -> list[Update]:
         """The updates of the stacks of so many bytes or more that the steps of a loop can make."""
         given = [
             (path, gradient)
             for path, gradient in self._given(loop.var)
-            if has_number(gradient.ty) and size_of(gradient) >= least_bytes
+            if has_floats(gradient.ty) and size_of(gradient) >= least_bytes
         ]
         beside = _Beside(self, loop) if given else None
         found: list[Update] = []
@@ -245,7 +245,7 @@ class _Beside:
         for var in (*values, *stacks):
             for place in self.program.results.get(var, ()):
                 stack = self.program.stacks.get(place)
-                if stack is None or not same_type(stack.ty, var.ty) or not has_number(stack.ty):
+                if stack is None or not same_type(stack.ty, var.ty) or not has_floats(stack.ty):
                     return None
                 new[stack] = var
         is_whole = stacks.keys() <= new.keys()
@@ -259,13 +259,6 @@ class _Beside:
                 if not (is_known or self.program.is_returned(user)):
                     return False
         return True
-
-
-def count_of(call: Call) -> int | None:
-    """How many steps a loop has, if that is known."""
-    assert call.args[2].ty is not None
-    count = steps_of(call.args[2].ty, call.attrs["length"])
-    return count if isinstance(count, int) else None
 
 
 def _is_like(var: Expr, gradient: Var) -> bool:

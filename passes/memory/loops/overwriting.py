@@ -9,20 +9,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tensor_types import has_floats
+from relaxjax.ir.tuples import Path, at, filled, leaves
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import all_vars, free_vars
 from relaxjax.ops.loop_types import each, stacked
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
-from ..program.loop_pairs import Path, first_and_second
-from ..program.waits import has_number
+from ..program.loop_pairs import first_and_second
 from .carries import as_part, row_of, with_part
-from .nested_tuples import at, filled, leaves
 
 
 def replaced(
@@ -91,9 +92,7 @@ class Overwriting:
             rows = {i: builder.emit(row_of(stack, number), "row") for i, stack in stacks.items()}
             old = (TupleGetItem(carry, 0), self._given(given, rows))
             rest = in_terms_of(self.step.body, dict(zip(self.step.params, old, strict=True)))
-            for binding in rest.bindings():
-                builder.emit_binding(binding)
-            last, ys = first_and_second(rest.body)
+            last, ys = first_and_second(emit_sequence(builder, rest))
             found = dict(leaves(ys))
             full = []
             for path, i in self.over.items():
@@ -153,4 +152,4 @@ def _readers(body: SeqExpr, row: Expr, y: Expr) -> list[Var]:
         if binding.var is not y and not reached.isdisjoint(free_vars(binding.value)):
             reached.add(binding.var)
     ends = dict.fromkeys(leaf for _, leaf in leaves(body.body) if isinstance(leaf, Var))
-    return [leaf for leaf in ends if leaf in reached and leaf is not y and has_number(leaf.ty)]
+    return [leaf for leaf in ends if leaf in reached and leaf is not y and has_floats(leaf.ty)]

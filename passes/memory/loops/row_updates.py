@@ -11,11 +11,14 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.tensor_types import has_floats
+from relaxjax.ir.tuples import at, filled
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import all_vars, free_vars, used_vars
@@ -24,10 +27,8 @@ from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from ..program.caller import written_out
 from ..program.loop_pairs import first_and_second
-from ..program.waits import has_number
 from .carries import as_part, part_of, with_part
 from .loop_updates import Update
-from .nested_tuples import at, filled
 
 # What XLA may compute in each kernel that reads it.
 _INSIDE = ("elementwise", "broadcast", "injective")
@@ -142,8 +143,7 @@ class UpdatingLoop:
             old = filled(self.xs, lambda way, leaf: rows.get(leaf, at(given, (0, *way))))
             both = dict(zip(self.step.params, (TupleGetItem(carry, 0), old), strict=True))
             rest = in_terms_of(self.step.body, both)
-            for binding in rest.bindings():
-                builder.emit_binding(binding)
+            emit_sequence(builder, rest)
             known: dict[Expr, Tuple] = dict(values_of_kind(rest.bindings(), Tuple).items())
             last, ys = first_and_second(written_out(rest.body, known))
             made = _Rows(self.writes, rest, (last, ys), rows, parts).written(builder, whole, number)
@@ -229,9 +229,9 @@ class _Rows:
                     continue
                 seen.add(user)
                 is_end = user in self.ends or not self._is_inside(user)
-                if is_end and has_number(user.ty):
+                if is_end and has_floats(user.ty):
                     found[user] = None
-                if self._is_inside(user) or not has_number(user.ty):
+                if self._is_inside(user) or not has_floats(user.ty):
                     waiting.append(user)
         return list(found)
 

@@ -11,6 +11,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import renew
 from relaxjax.ir.walk import free_vars, global_vars, substitute
+from relaxjax.ops.loop_types import known_steps_of
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.trainable.names import TRAIN_STEP
@@ -18,7 +19,7 @@ from relaxjax.trainable.sharding import Distribution
 
 from ..program.caller import written_out
 from ..program.loop_pairs import function_in, has_loops, loop_call
-from .loop_updates import StepProgram, count_of
+from .loop_updates import StepProgram
 from .row_updates import UpdatingLoop, Writes
 
 # The bytes of a stack from which on its update is worth kernels in each step of a loop. Measured on
@@ -67,7 +68,6 @@ def _in_one(function: Function, others: Mapping[str, Function]) -> Function:
     names = {var: first[place] for var, place in program.place_of.items()}
     again = {var: one for var, one in names.items() if one is not var}
     changed = substitute(whole, again)
-    assert isinstance(changed, Function)
     return remove_all_unused(changed)
 
 
@@ -92,7 +92,7 @@ class _Rewritten:
         assert isinstance(call.args[0], Var)
         own = function_in(program.known.binding(call.args[0]))
         xs = written_out(call.args[2], program.tuples)
-        count = count_of(call)
+        count = known_steps_of(call)
         assert count is not None
         self.loop = UpdatingLoop(call, xs, own, count, writes)
         self.program, self.old, self.writes = program, loop, writes

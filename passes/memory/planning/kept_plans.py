@@ -5,7 +5,6 @@ and by all that a plan goes by. Any plan of a program is right, so that what is 
 memory and time alone.
 """
 
-import hashlib
 import json
 import os
 import warnings
@@ -20,7 +19,7 @@ from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform
-from relaxjax.passes.infrastructure.kept_files import versions
+from relaxjax.passes.infrastructure.kept_files import digest_of, versions
 
 from ..program.program import Program
 from ..program.schedule import Order
@@ -43,8 +42,7 @@ class KeptPlans:
             matmul_precision(),
             os.environ.get("XLA_FLAGS", ""),
         )
-        name = hashlib.sha256(repr(goes_by).encode()).hexdigest()
-        self.path: Path | None = None if folder is None else folder / f"{name}.plan"
+        self.path: Path | None = None if folder is None else folder / f"{digest_of(goes_by)}.plan"
 
     def read(self, planner_of: Callable[[int], Planner]) -> tuple[Planner, Plan, int | None] | None:
         """The plan that is kept, and the bytes of its budget; None where there is no plan.

@@ -7,8 +7,9 @@ those of another are still there. Where the one waits for the other, they share 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from relaxjax.ir.tensor_types import has_floats
+
 from ..program.schedule import Order
-from ..program.waits import has_number
 from ..storage.memory_model import Buffer, Kernel, Kernels, Placement
 from .plan import Plan
 
@@ -133,4 +134,4 @@ class _Edges:
 
     def _can_be_waited_for(self, buffer: Buffer) -> bool:
         (var, again), reason = buffer
-        return reason is None and not again and var in self.backward and has_number(var.ty)
+        return reason is None and not again and var in self.backward and has_floats(var.ty)

@@ -12,10 +12,10 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import hide_unused_outputs
+from relaxjax.ir.tensor_types import has_floats
 
 from .program import Program
 from .step import Step, size_of
-from .waits import has_number
 
 # By how much smaller than the largest value a parameter is that may well be copied.
 _SMALLER = 1024
@@ -119,7 +119,7 @@ class _Order:
                 seen.add(step.var)
                 if _is_inside(step):
                     pending.append(step.var)
-                elif has_number(step.var.ty):
+                elif has_floats(step.var.ty):
                     yield step.var
 
 

@@ -7,13 +7,12 @@ from typing import TypeAlias
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tuples import Path
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.uses import count_uses
 
 # The variable that a part of a tuple is bound to, and which part it is.
 Part: TypeAlias = tuple[Var, int]
-# The way to a tensor in a tuple of tuples.
-Path: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)

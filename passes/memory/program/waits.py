@@ -2,7 +2,8 @@
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.types import TensorType, Type, is_float
+from relaxjax.ir.tensor_types import has_floats
+from relaxjax.ir.types import TensorType
 
 from .program import Program
 from .step import Step, is_write, size_of
@@ -35,9 +36,9 @@ class Waits:
             self.padded.add(step.var)
             return
         depth = self.program.depth
-        if has_number(step.var.ty) and depth[step.var] >= depth.get(self.latest, 0):
+        if has_floats(step.var.ty) and depth[step.var] >= depth.get(self.latest, 0):
             self.latest = step.var
-        if step.var in self.program.gradients and has_number(step.var.ty):
+        if step.var in self.program.gradients and has_floats(step.var.ty):
             self.gradient = step.var
 
     def if_alone(self, step: Step) -> Var | None:
@@ -85,7 +86,3 @@ def has_large_writes(function: Function) -> bool:
     """Whether there may be gradients that wait for each other, as `if_alone` says."""
     bindings = function.body.bindings()
     return any(is_write(one.value) and size_of(one.var) >= _LARGE for one in bindings)
-
-
-def has_number(ty: Type | None) -> bool:
-    return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))

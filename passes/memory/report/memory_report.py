@@ -8,6 +8,7 @@ from typing import Any
 from relaxjax.ir.highlight import Style, painted
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import shown_bytes
+from relaxjax.ir.wording import counted
 from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.ops.platform import PLATFORM, lowering_for
 
@@ -27,7 +28,7 @@ from ..rematerialize import (
 from ..storage.memory_model import Buffer
 from .rows import Row as Row
 from .rows import cells, rows_of
-from .tables import as_html, as_text, counted
+from .tables import as_html, as_text
 from .written_plan import read_plan
 
 ORDERS = ("bytes", "program")
@@ -241,7 +242,8 @@ class MemoryReport:
     @property
     def _foot(self) -> list[str]:
         sums = [
-            f"{what}: {shown_bytes(sum(row.bytes for row in rows))} in {counted(len(rows))}"
+            f"{what}: {shown_bytes(sum(row.bytes for row in rows))} in "
+            f"{counted(len(rows), 'value')}"
             for what, rows in (
                 ("kept", self.kept),
                 ("on the host", self.on_host),
@@ -340,5 +342,5 @@ def _held(sizes: Mapping[str, int]) -> str:
     named = [f"{name} {shown_bytes(size)}" for name, size in list(sizes.items())[:_NAMED]]
     others = list(sizes.values())[_NAMED:]
     if others:
-        named.append(f"{shown_bytes(sum(others))} in {counted(len(others))} more")
+        named.append(f"{shown_bytes(sum(others))} in {counted(len(others), 'value')} more")
     return ", ".join(named) or "nothing"

@@ -43,10 +43,6 @@ def as_html(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) 
     return f"<div>{html_lines(head)}{wide}{html_lines(foot)}{plots}</div>"
 
 
-def counted(values: int) -> str:
-    return f"{values} value{'' if values == 1 else 's'}"
-
-
 def _plot(sizes: Sequence[int], most: int) -> str:
     """A line of bars, each the most of its stretch, the highest level for `most`."""
     peaks = _peaks(sizes, _WIDTH)

@@ -28,12 +28,13 @@ from relaxjax.ir.literals import string_text
 from relaxjax.ir.op import Op
 from relaxjax.ir.script_exprs import ScriptExprs
 from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type
+from relaxjax.ir.wording import tuple_text
 from relaxjax.lowering.interpreter import LoweringError, holds_tensors
 
 from .forms import FORMS
 from .functions import bound_text, function_text
 from .layout import INDENT, broken, commented
-from .literals import Array, array_text, number_text, sequence_text, value_text
+from .literals import Array, array_text, number_text, value_text
 from .operators import operator_text
 from .relax_calls import RELAX_FORMS
 from .writing import Operand, Writing, call
@@ -107,8 +108,8 @@ class Body:
         shapes = [self.shapes(param.ty) for param in params]
         if set(shapes) <= {None}:
             return []
-        expected = sequence_text([str(shape) for shape in shapes])
-        names = sequence_text(list(map(self.var, params)))
+        expected = tuple_text(map(str, shapes))
+        names = tuple_text(map(self.var, params))
         return broken(call("check_shapes", names, expected), indent)
 
     def shapes(self, ty: Type | None) -> str | None:
@@ -118,7 +119,7 @@ class Body:
                 return self.dims(dims)
             case TupleType(fields=fields):
                 items = [shape for item in fields if (shape := self.shapes(item)) is not None]
-                return sequence_text(items) if len(items) == len(fields) else None
+                return tuple_text(items) if len(items) == len(fields) else None
         return None
 
     def symbol_places(self, params: Sequence[Var]) -> Iterator[tuple[SymbolicVar, str]]:
@@ -248,7 +249,7 @@ class Body:
             case Call():
                 return self.call(expr)
             case Tuple(fields=fields):
-                return sequence_text(list(map(self.value, fields)))
+                return tuple_text(map(self.value, fields))
             case Constant(data=data) if array_text(data) is None:
                 return f"jnp.asarray({self.program.stored_name(data)})"
             case _:

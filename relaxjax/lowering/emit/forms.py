@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from relaxjax.ir.types import FuncType, TensorType
+from relaxjax.ir.wording import tuple_text
 from relaxjax.ops.lax.avals import KEY_IMPLEMENTATIONS
 
 from .functions import bound_text, function_text
-from .literals import dtype_text, sequence_text, value_text
+from .literals import dtype_text, value_text
 from .operators import is_promoted
 from .writing import Form, Operand, Writing, call
 
@@ -83,12 +84,12 @@ def _iota(writing: Writing) -> str:
 def _dynamic_slice(writing: Writing) -> str:
     x, *starts = writing.texts
     sizes = writing.value("slice_sizes")
-    return call("lax.dynamic_slice", x, sequence_text(starts), sizes, _FROM_THE_START)
+    return call("lax.dynamic_slice", x, tuple_text(starts), sizes, _FROM_THE_START)
 
 
 def _dynamic_update_slice(writing: Writing) -> str:
     x, update, *starts = writing.texts
-    return call("lax.dynamic_update_slice", x, update, sequence_text(starts), _FROM_THE_START)
+    return call("lax.dynamic_update_slice", x, update, tuple_text(starts), _FROM_THE_START)
 
 
 # The primitives count from the start only; the functions count negative places from the end.
@@ -98,7 +99,7 @@ _FROM_THE_START = "allow_negative_indices=False"
 def _conv_general_dilated(writing: Writing) -> str | None:
     """A convolution with its layouts as letters, `("NCHW", "OIHW", "NCHW")`."""
     numbers = writing.attrs["dimension_numbers"]["ConvDimensionNumbers"]
-    layouts = sequence_text(
+    layouts = tuple_text(
         [
             _layout(numbers["lhs_spec"], "NC"),
             _layout(numbers["rhs_spec"], "OI"),
@@ -206,7 +207,7 @@ def _sparse_product(writing: Writing) -> str | None:
     *parts, dense = writing.texts
     shape = writing.attrs["lhs_spinfo"]["SparseInfo"]["shape"]
     size = f"shape={value_text(shape, writing.symbol)}"
-    return f"{call('sparse.BCSR', sequence_text(parts), size)} @ {dense}"
+    return f"{call('sparse.BCSR', tuple_text(parts), size)} @ {dense}"
 
 
 def _scan(writing: Writing) -> str:
@@ -227,7 +228,7 @@ def _while_loop(writing: Writing) -> str:
 def _reduce(writing: Writing) -> str:
     combine, *values = writing.texts
     half = len(values) // 2
-    sides = sequence_text(values[:half]), sequence_text(values[half:])
+    sides = tuple_text(values[:half]), tuple_text(values[half:])
     folded = f"lambda left, right: {combine}(*left, *right)"
     return call("lax.reduce", *sides, folded, writing.value("dimensions"))
 
@@ -235,7 +236,7 @@ def _reduce(writing: Writing) -> str:
 def _switch(writing: Writing) -> str:
     index, *rest = writing.operands
     functions, operands = _apart(rest)
-    return call("lax.switch", index.text, sequence_text(functions), *operands)
+    return call("lax.switch", index.text, tuple_text(functions), *operands)
 
 
 def _platform_dependent(writing: Writing) -> str:

@@ -13,6 +13,7 @@ from jax import lax
 from relaxjax.ir import dims
 from relaxjax.ir.dims import Dim, SymbolicExpr, SymbolicVar
 from relaxjax.ir.literals import string_text
+from relaxjax.ir.wording import tuple_text
 from relaxjax.lowering.interpreter import LoweringError
 
 Array = np.ndarray[Any, Any]
@@ -31,11 +32,6 @@ _NAMESPACES: tuple[tuple[str, ModuleType], ...] = (("lax", lax), ("lax.linalg", 
 def dtype_text(dtype: str) -> str:
     """A dtype by its name in jax.numpy."""
     return "jnp.bool_" if dtype == "bool" else f"jnp.{dtype}"
-
-
-def sequence_text(items: list[str]) -> str:
-    """The items as a Python tuple."""
-    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 def dim_text(dim: Dim, name: SymbolName) -> str:
@@ -62,7 +58,7 @@ def array_text(data: Array) -> str | None:
             return None
         if data.ndim == 0:
             return f"{dtype}({number})"
-        return f"jnp.full({sequence_text(list(map(str, data.shape)))}, {number}, {dtype})"
+        return f"jnp.full({tuple_text(map(str, data.shape))}, {number}, {dtype})"
     if 0 < data.size <= MOST_NUMBERS:
         numbers = _nested_text(data)
         return None if numbers is None else f"jnp.array({numbers}, {dtype})"
@@ -72,7 +68,7 @@ def array_text(data: Array) -> str | None:
 def stored_text(name: str, data: Array) -> str:
     """The statement that makes a large array of its bytes."""
     encoded = base64.b64encode(np.ascontiguousarray(data).tobytes()).decode("ascii")
-    shape = sequence_text(list(map(str, data.shape)))
+    shape = tuple_text(map(str, data.shape))
     lines = textwrap.wrap(encoded, BASE64_COLUMNS)
     text = "\n".join(["", *(f"    {line}" for line in lines), "    "]) if lines else ""
     return (
@@ -94,7 +90,7 @@ def value_text(value: Any, name: SymbolName) -> str:
         case str():
             return string_text(value)
         case tuple():
-            return sequence_text([value_text(item, name) for item in value])
+            return tuple_text(value_text(item, name) for item in value)
         case SymbolicExpr():
             return dim_text(value, name)
         case Mapping():

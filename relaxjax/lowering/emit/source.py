@@ -15,6 +15,7 @@ from relaxjax.ir.printer import print_lines
 from relaxjax.ir.types import PrimType, ShapeType, TupleType, Type
 from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import all_vars, nested_bindings
+from relaxjax.ir.wording import tuple_text
 from relaxjax.lowering.interpreter import holds_tensors
 from relaxjax.lowering.legalize import legalize
 from relaxjax.lowering.selection import selected, with_called
@@ -23,7 +24,7 @@ from relaxjax.lowering.traits import calls_itself, compiles, needs_x64
 from . import prelude
 from .bodies import Body, Program
 from .layout import INDENT, WIDTH, broken
-from .literals import sequence_text, stored_text
+from .literals import stored_text
 from .writing import call
 
 _HELPERS = tuple(
@@ -111,7 +112,7 @@ def _as_arrays(params: Sequence[Var], names: Sequence[str]) -> list[str]:
     tensors = [n for n, p in zip(names, params, strict=True) if holds_tensors(p.ty)]
     if not tensors:
         return []
-    values = tensors[0] if len(tensors) == 1 else sequence_text(tensors)
+    values = tensors[0] if len(tensors) == 1 else tuple_text(tensors)
     statement = f"{', '.join(tensors)} = {call('jax.tree.map', 'jnp.asarray', values)}"
     return broken(statement, INDENT)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.wording import tuple_text
 
-from .literals import SymbolName, dtype_text, sequence_text, value_text
+from .literals import SymbolName, dtype_text, value_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Writing:
     @property
     def listed(self) -> str:
         """All operands as one tuple."""
-        return sequence_text(self.texts)
+        return tuple_text(self.texts)
 
     def value(self, attr: str) -> str:
         """The text of an attribute, which by its name may be a dtype."""

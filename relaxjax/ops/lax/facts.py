@@ -1,11 +1,13 @@
 """What the primitives of JAX say of themselves, in the words that passes ask in.
 
-Only what changes no number is said, so that imported programs compute what JAX computes: at most a
-zero gets the other sign.
+Of facts, only what changes no number is said, so that imported programs compute what JAX computes:
+at most a zero gets the other sign.
 """
 
 from collections.abc import Mapping
 from typing import Any
+
+from .costs import ELEMENTWISE_NAMES
 
 _SUM = {"unit": 0, "commutative": True}
 _EITHER_WAY = {"commutative": True}
@@ -57,3 +59,51 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
 def facts_of_primitive(name: str) -> Mapping[str, Any]:
     """The facts of the operator of a primitive."""
     return _FACTS.get(name, {})
+
+
+_INJECTIVE = frozenset(
+    [
+        "bitcast_convert_type",
+        "broadcast_in_dim",
+        "concatenate",
+        "copy",
+        "dynamic_slice",
+        "expand_dims",
+        "gather",
+        "iota",
+        "name",
+        "pad",
+        "reshape",
+        "rev",
+        "slice",
+        "split",
+        "squeeze",
+        "stop_gradient",
+        "transpose",
+    ]
+)
+_REDUCTIONS = frozenset(
+    [
+        "argmax",
+        "argmin",
+        "reduce_and",
+        "reduce_max",
+        "reduce_min",
+        "reduce_or",
+        "reduce_prod",
+        "reduce_sum",
+        "reduce_xor",
+    ]
+)
+_PRODUCTS = frozenset({"conv_general_dilated", "dot_general"})
+
+
+def fusion_of_primitive(name: str) -> str:
+    """The fusion class of the operator `lax.<name>`."""
+    if name in ELEMENTWISE_NAMES:
+        return "elementwise"
+    if name in _INJECTIVE:
+        return "injective"
+    if name in _REDUCTIONS:
+        return "reduction"
+    return "out_fusable" if name in _PRODUCTS else "opaque"

@@ -9,8 +9,7 @@ from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, register, typed
 from relaxjax.ir.types import Type
 
 from .costs import cost_of_primitive
-from .facts import facts_of_primitive
-from .fusion import fusion_of_primitive
+from .facts import facts_of_primitive, fusion_of_primitive
 from .layouts import layout_of_primitive
 
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from relaxjax.trainable.facts import Facts
-from relaxjax.training.inputs import check_place, check_samples, given_arrays, listed
+from relaxjax.training.inputs import as_list, check_place, check_samples, given_arrays
 from relaxjax.training.layout import Arrays, Layout
 from relaxjax.training.placement import Placement
 
@@ -75,8 +75,8 @@ class Admission:
             inputs, targets = self._apart(inputs, count is not None, is_part)
         elif self.nested is not None:
             check_one_argument(targets)
-        given = given_arrays("inputs", "the backbone", self.layout.inputs, listed(inputs))
-        wanted = given_arrays("targets", "the loss", self.layout.targets, listed(targets))
+        given = given_arrays("inputs", "the backbone", self.layout.inputs, as_list(inputs))
+        wanted = given_arrays("targets", "the loss", self.layout.targets, as_list(targets))
         if self.placement.process_parts == 1 or not is_part:
             check_samples(self.layout.inputs, given)
         if count is None:

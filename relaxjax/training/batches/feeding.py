@@ -1,14 +1,15 @@
 """How batches reach the device: one by one or several in a call, some of them ahead of time."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import numpy as np
 
-from relaxjax.training.inputs import as_array, check_mask
+from relaxjax.ir.wording import quoted
+from relaxjax.training.inputs import as_array, as_list, check_mask
 
 Batch: TypeAlias = tuple[Any, Any]
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -27,12 +28,12 @@ class Slot:
         self.count = 0
         self.readers: list[Any] = []
         self._listed = [isinstance(part, list | tuple) for part in batch]
-        self._parts = [[_room(size, array) for array in arrays_of(part)] for part in batch]
+        self._parts = [[_room(size, array) for array in as_list(part)] for part in batch]
 
     def add(self, batch: Batch) -> None:
         """Copy a batch to its place."""
         for rooms, part in zip(self._parts, batch, strict=True):
-            for room, array in zip(rooms, arrays_of(part), strict=True):
+            for room, array in zip(rooms, as_list(part), strict=True):
                 room[self.count] = array
         self.count += 1
 
@@ -77,12 +78,7 @@ class Stage:
 
 def signature(batch: Batch) -> tuple[Any, ...]:
     """The shapes and dtypes of a batch."""
-    return tuple(tuple(map(_kind, arrays_of(part))) for part in batch)
-
-
-def arrays_of(part: Any) -> Sequence[Any]:
-    """The arrays of the inputs or the targets of a batch."""
-    return part if isinstance(part, list | tuple) else (part,)
+    return tuple(tuple(map(_kind, as_list(part))) for part in batch)
 
 
 def _kind(array: Any) -> tuple[Any, Any]:
@@ -125,7 +121,7 @@ def paired(batches: Iterable[Any], names: tuple[list[str], list[str]]) -> Iterat
                 "a batch is a pair (inputs, targets), or a mapping from their names to arrays, but "
                 f"{_described(batch)} was given; relaxjax.datasets.batches cuts arrays into batches"
             )
-        for array in (*arrays_of(inputs), *arrays_of(targets)):
+        for array in (*as_list(inputs), *as_list(targets)):
             check_mask(PART, array)
         yield inputs, targets
 
@@ -253,7 +249,7 @@ class _UpToError(Iterator[T]):
 def _columns(batch: Mapping[str, Any], names: list[str]) -> list[Any]:
     for name in names:
         if name not in batch:
-            held = ", ".join(f"`{known}`" for known in batch)
+            held = quoted(batch)
             raise ValueError(f"a batch must have `{name}`, but it has {held}: rename its columns")
     return [batch[name] for name in names]
 

@@ -27,6 +27,11 @@ class EpochReport:
         return f"{epoch}  loss {self.loss:.4f}{metrics}  {self.steps} steps, {speed}"
 
 
+def numbers_of(report: EpochReport) -> dict[str, float]:
+    """The loss and the metrics of an epoch, by their names."""
+    return {"loss": report.loss, **report.metrics}
+
+
 def shown_metric(name: str, value: float) -> str:
     """A number of a report as a person reads it."""
     return f"{value:7.2%}" if is_share(name) else f"{value:.4f}"

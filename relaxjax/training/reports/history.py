@@ -8,6 +8,8 @@ from typing import Any
 
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.tables import html_table
+from relaxjax.ir.wording import counted
+from relaxjax.training.reports.epoch_report import numbers_of
 
 from .chart import Chart, Panel, Points
 from .epoch_report import EpochReport, is_share, shown_metric
@@ -33,12 +35,12 @@ class History(list[EpochReport]):
                 f"the reports have no `{name}`, only {', '.join(known) or 'no epochs at all'}"
                 f"{did_you_mean(name, known)}"
             )
-        return [_numbers(report).get(name, math.nan) for report in self]
+        return [numbers_of(report).get(name, math.nan) for report in self]
 
     @property
     def names(self) -> list[str]:
         """What was measured: the loss, and the metrics of the evaluation data."""
-        return list(dict.fromkeys(name for report in self for name in _numbers(report)))
+        return list(dict.fromkeys(name for report in self for name in numbers_of(report)))
 
     def plot(self) -> Any:
         """The losses and the metrics over the epochs.
@@ -71,8 +73,10 @@ class History(list[EpochReport]):
     def __repr__(self) -> str:
         if not self:
             return "<History of no epochs>"
-        last = [f"{name} {shown_metric(name, x).strip()}" for name, x in _numbers(self[-1]).items()]
-        count = f"{len(self)} epoch{'' if len(self) == 1 else 's'}"
+        last = [
+            f"{name} {shown_metric(name, x).strip()}" for name, x in numbers_of(self[-1]).items()
+        ]
+        count = counted(len(self), "epoch")
         return f"<History of {count}: {', '.join(last)} in the last one>"
 
     def _repr_html_(self) -> str:
@@ -80,7 +84,7 @@ class History(list[EpochReport]):
         rows = [
             [
                 str(report.epoch),
-                *(_cell(name, _numbers(report)) for name in names),
+                *(_cell(name, numbers_of(report)) for name in names),
                 f"{report.seconds:.1f}",
             ]
             for report in self
@@ -120,10 +124,6 @@ def _figure(panels: Sequence[Panel]) -> Any:
     if in_notebook():
         plt.close(figure)  # which would be shown twice there: at the end of the cell, and as value
     return figure
-
-
-def _numbers(report: EpochReport) -> dict[str, float]:
-    return {"loss": report.loss, **report.metrics}
 
 
 def _cell(name: str, numbers: Mapping[str, float]) -> str:

@@ -44,9 +44,8 @@ def udchain(block: BindingBlock) -> dict[Var, list[Var]]:
 def name_to_binding(function: Function) -> dict[str, list[Binding]]:
     """The bindings of a function by the names of their variables, in branches and closures too."""
     found: dict[str, list[Binding]] = {}
-    for sequence in walk.nested_sequences(function):
-        for binding in sequence.bindings():
-            found.setdefault(binding.var.name, []).append(binding)
+    for binding in walk.nested_bindings(function):
+        found.setdefault(binding.var.name, []).append(binding)
     return found
 
 

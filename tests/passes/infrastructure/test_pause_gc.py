@@ -5,6 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from relaxjax.ir.module import IRModule
+from relaxjax.passes.infrastructure.context import PassContext
+from relaxjax.passes.infrastructure.decorators import module_pass
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 
 
@@ -36,3 +39,30 @@ def test_few_new_objects_are_left_alone(collected: list[int]) -> None:
         pass
     assert not collected
     assert gc.isenabled()
+
+
+@module_pass(opt_level=0, name="Collected")
+def COLLECTED(mod: IRModule, ctx: PassContext) -> IRModule:
+    return mod.with_attr("collects", gc.isenabled())
+
+
+@module_pass(opt_level=0, name="Broken")
+def BROKEN(mod: IRModule, ctx: PassContext) -> IRModule:
+    raise ArithmeticError("broken")
+
+
+def test_the_collector_rests_while_a_pass_runs_and_goes_on_after_it() -> None:
+    assert COLLECTED(IRModule()).attrs["collects"] is False
+    assert gc.isenabled()
+    with pytest.raises(ArithmeticError, match="broken"):
+        BROKEN(IRModule())
+    assert gc.isenabled()
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    gc.disable()
+    try:
+        COLLECTED(IRModule())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -12,6 +12,7 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.checkpointing import emit_checkpoint as emit_checkpoint
 from relaxjax.ops.checkpointing import emit_checkpoint_sequential as emit_checkpoint_sequential
@@ -147,8 +148,7 @@ def init_params(mod: IRModule) -> list[NDArray]:
 
 
 def _known_shape(param: Var) -> tuple[int, ...]:
-    dims = param.ty.dims if isinstance(param.ty, TensorType) else None
-    sizes = tuple(dim for dim in dims or () if isinstance(dim, int))
-    if dims is None or len(sizes) != len(dims):
+    dims = static_dims(param.ty)
+    if dims is None:
         raise TypeError(f"`{param.name}` is of type {param.ty}, whose shape is not known")
-    return sizes
+    return dims

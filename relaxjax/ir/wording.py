@@ -1,0 +1,24 @@
+"""How messages and texts write names, counts and sequences."""
+
+from collections.abc import Iterable
+
+
+def quoted(names: Iterable[object]) -> str:
+    """Names one after the other: `a`, `b`, `c`; no text where there are none."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names as a sentence has them: `a`, `b` and `c`."""
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def tuple_text(items: Iterable[str]) -> str:
+    """The items in round brackets, as a Python tuple."""
+    texts = list(items)
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

@@ -1,0 +1,26 @@
+"""How names, counts and sequences are written."""
+
+import pytest
+
+from relaxjax.ir.wording import counted, listed, quoted, tuple_text
+
+
+@pytest.mark.parametrize(
+    ("names", "in_a_row", "in_a_sentence"),
+    [(["a"], "`a`", "`a`"), (["a", "b", "c"], "`a`, `b`, `c`", "`a`, `b` and `c`")],
+)
+def test_names(names: list[str], in_a_row: str, in_a_sentence: str) -> None:
+    assert quoted(names) == in_a_row
+    assert listed(names) == in_a_sentence
+
+
+def test_no_names() -> None:
+    assert quoted([]) == ""
+
+
+def test_counts() -> None:
+    assert [counted(n, "line") for n in (0, 1, 2)] == ["0 lines", "1 line", "2 lines"]
+
+
+def test_tuples_as_python_has_them() -> None:
+    assert [tuple_text(items) for items in ([], ["1"], ["1", "2"])] == ["()", "(1,)", "(1, 2)"]
