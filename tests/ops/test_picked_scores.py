@@ -4,12 +4,13 @@ import chex
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from applying import call, gradient
+from applying import gradient
 from parsing import parse_functions
 
 from relaxjax import IRModule, to_jax
 from relaxjax.ir import Expr, const
 from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.ops.emit import call
 from relaxjax.passes import (
     CanonicalizeBindings,
     EliminateCommonSubexpr,

@@ -55,6 +55,7 @@ LOOKED_AT = {
     "passes/training/loss_scale.py": "asks a sum, which is stored; and compares counts",
     "passes/training/master_weights.py": "compares arguments of the step, which are stored",
     "passes/training/row_formula.py": "knows what gives 0 for 0, and emits nothing",
+    "torch/aten/aliases.py": "names what others do, and emits nothing",
     "torch/aten/binary.py": "stores the answers that decide for two; else asks what the user asks",
     "torch/aten/decompositions.py": "asks for what is finite, and compares places",
     "torch/aten/exponential.py": "stores how often it squares",
