@@ -302,6 +302,23 @@ def contrastive(draw: Draws) -> Case:
     return Case(loss, model.init(KEY, images)["params"], (images, pairs))
 
 
+class Frames(nn.Module):
+    @nn.compact
+    def __call__(self, frames: Any) -> Any:
+        states = nn.RNN(nn.ConvLSTMCell(features=16, kernel_size=(3, 3)))(frames)
+        return nn.Conv(1, (3, 3))(states)
+
+
+def next_frames(draw: Draws) -> Case:
+    """nn.ConvLSTMCell in nn.RNN as their documentation has them: 4 films of 8 frames of 32x32."""
+    model, films = Frames(), draw.normal(4, 9, 32, 32, 1)
+
+    def loss(params: Any, films: Any) -> Any:
+        return jnp.mean((model.apply({"params": params}, films[:, :-1]) - films[:, 1:]) ** 2)
+
+    return Case(loss, model.init(KEY, films[:, :-1])["params"], (films,))
+
+
 LINEN: dict[str, Callable[[Draws], Case]] = {
     "linen: digits": digits,
     "linen: ResNet-18": resnet,
@@ -311,4 +328,5 @@ LINEN: dict[str, Callable[[Draws], Case]] = {
     "linen: PPO": proximal_policy,
     "linen: sentiment by LSTM": sentiment,
     "linen, optax: contrastive pairs": contrastive,
+    "linen: next frames by ConvLSTM": next_frames,
 }
