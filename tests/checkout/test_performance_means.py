@@ -65,8 +65,8 @@ MEANS: dict[str, Callable[[], Columns]] = {
     "| the same, by default | `torch.compile`": lambda: of_suite(OURS, TORCH[1]),
     "| [41 models of PyTorch]": of_torch_models,
     "| [25 losses in JAX]": of_losses,
-    "| [29 losses of libraries]": of_libraries,
-    "| the 22 of them": lambda: of_libraries(0.01),
+    "| [30 losses of libraries]": of_libraries,
+    "| the 23 of them": lambda: of_libraries(0.01),
     "| [3 trainings, the first start]": lambda: of_starts("ours"),
     "| [3 trainings, the next process]": lambda: of_starts("again"),
 }
