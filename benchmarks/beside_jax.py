@@ -51,6 +51,15 @@ def warm_up(gradients: Iterable[Gradient]) -> None:
         compiled(gradient, small)
 
 
+def trace_before(case: Case) -> None:
+    """Trace the gradient of a loss: who comes first would else trace JAX's own functions for all.
+
+    JAX keeps what it has traced of functions such as those of `jax.numpy` and of libraries.
+    """
+    gradient = jax.value_and_grad(case.loss, has_aux=case.has_aux)
+    jax.eval_shape(gradient, case.params, *case.inputs)
+
+
 def check(found: Any, wanted: Any) -> None:
     """The gradients of both, as far as the least of their dtypes can tell.
 
@@ -67,6 +76,7 @@ def check(found: Any, wanted: Any) -> None:
 
 def compared(case: Case, ways: Mapping[str, Gradient], rounds: int) -> Comparison:
     """What each way takes; its gradients must be JAX's."""
+    trace_before(case)
     theirs, their_seconds = compiled(jax.value_and_grad, case)
     made = {name: compiled(gradient, case) for name, gradient in ways.items()}
     args = (case.params, *case.inputs)

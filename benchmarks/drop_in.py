@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from beside_jax import TURN, Ratios, check, compared, warm_up
+from beside_jax import TURN, Ratios, check, compared, trace_before, warm_up
 from jax_losses import LOSSES, Case, Draws
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
@@ -46,6 +46,7 @@ def whole_step_ratios(case: Case, rounds: int, policy: str | None) -> Ratios:
         return case.loss(params, *batch)
 
     optimizer = optax.adam(1e-4)
+    trace_before(case)
     start = time.process_time()
     init, ours = relaxjax.train_step(loss, optimizer, memory_policy=policy)
     mine, value = ours(init(case.params), case.inputs)
