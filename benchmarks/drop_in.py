@@ -14,6 +14,7 @@ temporary bytes of the executables, and the CPU time to trace, lower and compile
 
 import argparse
 import functools
+import gc
 import os
 import statistics
 import time
@@ -47,10 +48,12 @@ def whole_step_ratios(case: Case, rounds: int, policy: str | None) -> Ratios:
 
     optimizer = optax.adam(1e-4)
     trace_before(case)
+    gc.collect()
     start = time.process_time()
     init, ours = relaxjax.train_step(loss, optimizer, memory_policy=policy)
     mine, value = ours(init(case.params), case.inputs)
     our_seconds = time.process_time() - start
+    gc.collect()
     start = time.process_time()
     theirs = jax_step(loss, optimizer)
     other = jax.tree.map(jnp.array, (case.params, optimizer.init(case.params)))
