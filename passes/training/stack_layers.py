@@ -43,8 +43,7 @@ def StackLayers(mod: IRModule, roll_blocks: RollOption = "auto") -> IRModule:
     attribute `stored_params` says where each parameter is; a Trainer has them one by one. "auto"
     does so where the loop was measured to be as fast: for four layers or more, of 72 operations or
     more together, without convolutions. True does so for two layers, and for convolutions, too:
-    many start much sooner, and a step takes 1.0 to 1.3 of the time, because a loop copies what a
-    convolution reads and gives.
+    many of these start much sooner, and a step takes 1.0 to 1.3 of the time.
     """
     check_roll_option(roll_blocks)
     names = [name for name in (BACKBONE_LOSS, BACKBONE) if name in mod]
