@@ -1,6 +1,7 @@
 """Parameters of equal layers stored as stacks: one loop runs over them, and nothing is copied."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal, TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -65,9 +66,10 @@ def with_stacked_layers(
     apart = Storage.apart(count)
     if option is False:
         return mod, apart
-    is_auto = option == "auto"
-    fewest, accept = (_FEWEST_AUTO, _pays) if is_auto else (_FEWEST, _any)
-    rolled = {name: rolled_function(mod[name], fewest, accept) for name in names}
+    roll = partial(rolled_function, min_repeats=_FEWEST)
+    if option == "auto":
+        roll = partial(rolled_function, min_repeats=_FEWEST_AUTO, accept=_pays)
+    rolled = {name: roll(mod[name]) for name in names}
     stacks = stacks_in(rolled[names[0]], rolled[names[0]].params[first : first + count])
     if stacks.is_apart:
         return mod, apart
@@ -79,10 +81,6 @@ def _pays(segment: Sequence[Binding], count: int) -> bool:
     calls = [binding.value for binding in segment if isinstance(binding.value, Call)]
     convolved = any(isinstance(call.op, Op) and "conv" in call.op.name for call in calls)
     return count * len(calls) >= _FEWEST_CALLS and not convolved
-
-
-def _any(segment: Sequence[Binding], count: int) -> bool:
-    return True
 
 
 def stacks_in(function: Function, params: Sequence[Var]) -> Storage:

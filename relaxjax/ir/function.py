@@ -115,10 +115,7 @@ class Function(Explorable, Expr):
             check_part("a parameter of a function", param, Var, "a variable")
         object.__setattr__(self, "body", _sequence(self.body, "the body of a function"))
         object.__setattr__(self, "attrs", as_attrs(self.attrs))
-        if not isinstance(self.global_symbol, str | None):
-            raise TypeError(
-                f"`global_symbol` is the name of a function, a string, found {self.global_symbol!r}"
-            )
+        check_part("`global_symbol`", self.global_symbol, str | None, "a string")
         params = tuple(param.ty or ObjectType() for param in self.params)
         object.__setattr__(self, "ty", FuncType(params, self.ret_ty, self.pure))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .attrs import freeze
 from .device_mesh import GlobalInfo as GlobalInfo
-from .node import also_called
+from .node import also_called, check_part
 from .script_exprs import ScriptExprs
 from .types import LISTED, device_name
 
@@ -30,10 +30,7 @@ class VDevice(GlobalInfo):
             ("memory_scope", str, 'a name such as "global"'),
         )
         for name, kind, what in wanted:
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(
-                    f"the `{name}` of a device is {what}, but `{getattr(self, name)!r}` was given"
-                )
+            check_part(f"the `{name}` of a device", getattr(self, name), kind, what)
 
     @property
     def name(self) -> str:

@@ -39,7 +39,7 @@ X = Var("x", TensorType((3,), "float32"))
         (lambda: Function((ANY,), SeqExpr((), X)), "a parameter of a function must be a variable"),
         (
             lambda: Function((X,), SeqExpr((), X), attrs=Attrs(global_symbol=3)),
-            "`global_symbol` is the name of a function, a string, found 3",
+            "`global_symbol` must be a string, found `3` of type int",
         ),
         (lambda: IRModule(FUNCTIONS), "what a module is made of must be functions by their names"),
         (lambda: IRModule.from_expr(ANY), "what a module is made of must be a function, found `3`"),

@@ -14,7 +14,10 @@ Convolve = Callable[..., Any]
 
 
 def convolved(bind: Convolve, data: Any, kernel: Any, **params: Any) -> Any:
-    """The result by the primitive, which is given as `bind`."""
+    """The result by the primitive, which is given as `bind`.
+
+    As IR it is one operator, whose attributes say the layouts that were asked for.
+    """
     data, params = _padded_before(data, params)
     plain = partial(bind, **params)
     if is_read():
@@ -52,11 +55,11 @@ def _channels_last(convolve: partial[Any], data: Any, kernel: Any) -> Any:
     """
     numbers = convolve.keywords["dimension_numbers"]
     source, target = (_images(spec) for spec in (numbers.lhs_spec, numbers.out_spec))
-    places = (*numbers.rhs_spec[2:], numbers.rhs_spec[1], numbers.rhs_spec[0])
+    outputs, inputs, *places = numbers.rhs_spec
     last = data.ndim - 1
     image, spatial = (0, last, *range(1, last)), range(last - 1)
     ordered = lax.ConvDimensionNumbers(image, (last, last - 1, *spatial), image)
-    data, kernel = lax.transpose(data, source), lax.transpose(kernel, places)
+    data, kernel = lax.transpose(data, source), lax.transpose(kernel, (*places, inputs, outputs))
     out = convolve(data, kernel, dimension_numbers=ordered)
     return lax.transpose(out, np.argsort(target))
 
