@@ -265,6 +265,18 @@ def test_convolutions_that_a_cpu_computes_by_shifts(
     both_agree(name, *shapes, **attrs)
 
 
+@pytest.mark.parametrize("name", ["one channel", "several kernels a channel"])
+def test_a_channel_is_repeated_for_its_kernels_without_a_lookup(name: str) -> None:
+    """One channel broadcasts, and takes no memory for each kernel; several are broadcast first."""
+    kind, shapes, attrs = SHIFTS[name]
+    legal = LegalizeOps("cpu")(module_of(kind, shapes, **attrs))
+    calls = [expr for expr in post_order(legal["main"]) if isinstance(expr, Call)]
+    assert not [call for call in calls if call.op is get_op("lax.gather")]
+    (kept,) = (call for call in calls if call.op is get_op("lax.optimization_barrier"))
+    repeats = {"one channel": (2, 1, 12, 12), "several kernels a channel": (2, 6, 5, 5)}
+    assert kept.args[0].ty == TensorType(repeats[name], "float32")
+
+
 def test_a_strided_depthwise_convolution_is_padded_as_its_kernel_s_gradient_is() -> None:
     """So both read the same array, which is written once."""
     shapes = [(2, 8, 8, 4), (4, 1, 3, 3)]

@@ -52,10 +52,11 @@ def added_once(parts: Sequence[Any]) -> Any:
 
 
 def _repeated(of: Convolution, data: Any, weight: Any) -> Any:
-    """The data with each channel as often as there are kernels for it."""
-    axis, outputs = of.data_layout.index("C"), weight.shape[of.kernel_layout.index("O")]
-    times = outputs // of.groups
-    return data if times == 1 else jnp.repeat(data, times, axis, total_repeat_length=outputs)
+    """The data with each channel as often as there are kernels for it. One alone broadcasts."""
+    if of.groups == 1:
+        return data
+    times = weight.shape[of.kernel_layout.index("O")] // of.groups
+    return data if times == 1 else jnp.repeat(data, times, of.data_layout.index("C"))
 
 
 def vectors(of: Convolution, weight: Any, dtype: Any) -> Any:
