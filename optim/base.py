@@ -15,6 +15,7 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.node import replace
 from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType, TupleType, Type, dtype_name, is_float
+from relaxjax.ir.walk import used_vars
 
 _CALL_INIT = "Please call init() for the optimizer before"
 
@@ -149,14 +150,18 @@ class BoundOptimizer:
         return self.optimizer.init(params)
 
     def get_function(self) -> Function:
-        """The function `(params, gradients, optim_states) -> (new params, new optim_states)`."""
+        """The function `(params, gradients, optim_states) -> (new params, new optim_states)`.
+
+        One whose update asks for the loss takes it behind these.
+        """
         builder = BlockBuilder()
         param_types = TupleType(tuple(_type(param) for param in self.param_list))
         params = Var("params", param_types)
         gradients = Var("gradients", param_types)
         states = Var("optim_states", self.state_type)
-        step = Step(builder, self.param_list, params, gradients, states)
-        with builder.function(self.name, [params, gradients, states]):
+        loss = Var("loss", TensorType((), self._loss_dtype))
+        step = Step(builder, self.param_list, params, gradients, states, loss)
+        with builder.function(self.name, [params, gradients, states, loss]):
             with builder.dataflow():
                 new_params, new_states = _pair(self.name, self.optimizer.update(step))
                 results = (
@@ -170,18 +175,29 @@ class BoundOptimizer:
             builder.emit_func_output(results)
         function = builder.get()[self.name]
         assert isinstance(function, Function)
-        return function
+        asks = loss in used_vars(function.body)
+        return function if asks else replace(function, params=function.params[:-1])
+
+    @property
+    def _loss_dtype(self) -> str:
+        """In what the loss is given: that of the parameters, but no half precision."""
+        return "float64" if any(_type(p).dtype == "float64" for p in self.param_list) else "float32"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step under construction: where to emit, and the three tuples that the function takes."""
+    """One step under construction: where to emit, and what the function takes.
+
+    These are three tuples, and the loss before the step. A function that does not use that does not
+    take it.
+    """
 
     builder: BlockBuilder
     param_list: tuple[Var, ...]
     params: Var
     gradients: Var
     states: Var
+    loss: Var
 
     def emit(self, value: Expr, name: str) -> Var:
         """Bind a value to a variable of this name."""

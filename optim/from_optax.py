@@ -1,5 +1,6 @@
 """Any optax gradient transformation as an optimizer, traced into a Relax function."""
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ from .filled import filled
 
 # What to do with a transformation that asks for more than a step has.
 _IN_A_LOOP = (
-    "; what asks for the loss too is stepped in a loop of your own, with the value and the "
-    "gradients of relaxjax.value_and_grad: `tx.update(gradients, state, params, value=value)`"
+    "; what asks for more is stepped in a loop of your own, with the value and the gradients of "
+    "relaxjax.value_and_grad: `tx.update(gradients, state, params, value=value, grad=gradients, "
+    "value_fn=loss)`; optax.lbfgs has linesearch=None, too"
 )
 
 Tree = Any  # a pytree of optax's
@@ -88,9 +90,9 @@ class OptaxOptimizer(Optimizer):
         with _dtypes(step.param_list):
             closed, start = self._begun(zeros)
             late = depends_on_inputs(closed)
-            traced = self._traced(zeros, start, late)
+            traced = self._traced(zeros, start, late, step.loss)
             labels = _labels(start, any(late))
-            args = [*_taken(step), *_states(step, labels)]
+            args = [*_taken(step), *_states(step, labels), step.loss]
             try:
                 results = read_jaxpr(traced, args, step.builder, hint=_hint, spans=False)
             except UnsupportedPrimitiveError as error:
@@ -145,19 +147,20 @@ class OptaxOptimizer(Optimizer):
         leaves = [_wrapped(array, kind) for array, kind in zip(arrays, kinds, strict=False)]
         return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
-    def _traced(self, zeros: Arrays, start: Tree, late: list[bool]) -> Any:
+    def _traced(self, zeros: Arrays, start: Tree, late: list[bool], loss: Var) -> Any:
         """The program of one step, its arguments and results as the function has them."""
         names = list(zeros)
         treedef: Any = jax.tree.structure(start)
         kinds = [_kind(leaf) for leaf in jax.tree.leaves(start)]
 
-        def run(params: list[Any], gradients: list[Any], states: list[Any]) -> Any:
+        def run(params: list[Any], gradients: list[Any], states: list[Any], value: Any) -> Any:
             named = dict(zip(names, params, strict=True))
             leaves = [_wrapped(leaf, kind) for leaf, kind in zip(states, kinds, strict=False)]
             if any(late):
                 leaves = _started(leaves, jax.tree.leaves(self._start(named)), late, states[-1])
             given = dict(zip(names, gradients, strict=True))
-            new_params, new_state = self._stepped(named, given, jax.tree.unflatten(treedef, leaves))
+            state = jax.tree.unflatten(treedef, leaves)
+            new_params, new_state = self._stepped(named, given, state, value)
             if jax.tree.structure(new_state) != treedef:
                 raise ValueError(
                     f"the optimizer {self.name} changes the structure of its state in a step, "
@@ -169,18 +172,24 @@ class OptaxOptimizer(Optimizer):
         arrays = list(zeros.values())
         plain = jax.eval_shape(lambda leaves: list(map(_plain, leaves)), jax.tree.leaves(start))
         flat = [*plain, *[np.bool(False)] * any(late)]
-        traced, shapes = jax.make_jaxpr(run, return_shape=True)(arrays, arrays, flat)
+        value = zeros_like(loss, self.name)
+        traced, shapes = jax.make_jaxpr(run, return_shape=True)(arrays, arrays, flat, value)
         self._check_stable(_labels(start, any(late)), flat, shapes[1])
         return traced
 
-    def _stepped(self, params: Arrays, gradients: Arrays, state: Tree) -> tuple[Tree, Tree]:
+    def _stepped(
+        self, params: Arrays, gradients: Arrays, state: Tree, value: Any
+    ) -> tuple[Tree, Tree]:
         import optax
 
-        with _said_of(
-            self.name, "be stepped with gradients, state and parameters by name alone", _IN_A_LOOP
-        ):
+        tx, grad = self.transformation, self._nested(gradients)
+        more = _asked(tx.update, {"value": value, "grad": grad})
+        alone = (
+            "state, parameters by name, and the loss" if more else "state and parameters by name"
+        )
+        with _said_of(self.name, f"be stepped with gradients, {alone} alone", _IN_A_LOOP):
             given = self._nested(params)
-            updates, new_state = self.transformation.update(self._nested(gradients), state, given)
+            updates, new_state = tx.update(grad, state, given, **more)
             return self._named(optax.apply_updates(given, updates), params), new_state
 
     def _named(self, nested: Tree, params: Arrays) -> Arrays:
@@ -204,8 +213,9 @@ def from_optax(tx: Any, name: str = "optax") -> OptaxOptimizer:
 
         optimizer = from_optax(optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3)))
 
-    Masks and labels by parameter are dictionaries from names. What asks for more than parameters,
-    gradients and a state, such as the value of the loss, is refused.
+    Masks and labels by parameter are dictionaries from names. What takes further arguments gets the
+    loss before the step as `value` and the gradients as `grad`; what asks for more, such as the
+    function itself for a line search, is refused.
     """
     return OptaxOptimizer(tx, name)
 
@@ -218,6 +228,13 @@ def _said_of(optimizer: str, doing: str, instead: str = "") -> Iterator[None]:
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(f"the optimizer {optimizer} cannot {doing}: {error}{instead}") from error
+
+
+def _asked(update: Callable[..., Any], more: Arrays) -> Arrays:
+    """Which of these arguments a function takes by name. Optax tells it by no type of its own."""
+    taken = inspect.signature(update).parameters
+    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
+    return {name: value for name, value in more.items() if takes_all or name in taken}
 
 
 def _taken(step: Step) -> list[Var]:

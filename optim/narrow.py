@@ -162,9 +162,9 @@ class _Narrowed(Optimizer):
         assert isinstance(step.states.ty, TupleType)
         last = len(step.states.ty.fields) - 1
         count = step.emit(step.emit(step.states[last], "roundings") + 1, "roundings_new")
-        result = emit_function(
-            step.builder, self.function, (step.params, step.gradients, self._widened(step))
-        )
+        given = step.params, step.gradients, self._widened(step), step.loss
+        count_taken = len(self.function.params)
+        result = emit_function(step.builder, self.function, given[:count_taken])
         assert isinstance(result, Tuple)
         params, states = result.fields
         new = [params[index] for index in range(len(step.param_list))]

@@ -21,7 +21,7 @@ from relaxjax.trainable.storage import Storage
 
 from .row_formula import PARAMS, STATES, OptimizerFunction
 from .stack_layers import rows_of
-from .update import function_of, tensor_type, unpacked, with_dtype
+from .update import function_of, loss_of, tensor_type, unpacked, with_dtype
 
 # What an update takes of one parameter: which of the three tuples it is in, and of states the run.
 Key: TypeAlias = tuple[int, int]
@@ -263,8 +263,8 @@ class _Writer:
             Var("gradients", TupleType(types)),
             Var("optim_states", TupleType(tuple(self._state_types()))),
         )
-        builder = self.builder
-        with builder.function("optimizer", list(given)):
+        builder, self.loss = self.builder, loss_of(self.update.read.function)
+        with builder.function("optimizer", [*given, *self.loss]):
             with builder.dataflow():
                 values, gradients, states = (unpacked(builder, var) for var in given)
                 self.singles = self._emit_singles(states)
@@ -295,6 +295,7 @@ class _Writer:
             for var, (group, index) in read.inputs.items()
             if group == STATES and index in at
         }
+        known |= zip(read.function.params[STATES + 1 :], self.loss, strict=True)
         for binding in read.function.body.bindings():
             var = binding.var
             if not (var in known or var in owners or var in read.tuples):

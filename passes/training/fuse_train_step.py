@@ -14,7 +14,7 @@ from relaxjax.trainable.arguments import Arguments, required_function
 from relaxjax.trainable.names import ADJOINT, OPTIMIZER, TRAIN_STEP
 
 from .loss_scale import SKIPPED
-from .update import cast, tensor_type, unpacked
+from .update import cast, loss_of, tensor_type, unpacked
 
 _FEWEST_RESULTS = 4  # the loss, and what a step makes new
 
@@ -33,7 +33,8 @@ def FuseTrainStep(mod: IRModule, outputs: bool = False) -> IRModule:
     SetupTrainer applies it.
     """
     arguments = Arguments.of(mod, ADJOINT)
-    optim_states = Var("optim_states", required_function(mod, OPTIMIZER).params[2].ty)
+    optimizer = required_function(mod, OPTIMIZER)
+    optim_states, asked = Var("optim_states", optimizer.params[2].ty), loss_of(optimizer)
     params, states = _tuple("params", arguments.params), _tuple("states", arguments.states)
     inputs, targets = _renewed(arguments.inputs), _renewed(arguments.targets)
     builder = BlockBuilder(mod.without_functions(TRAIN_STEP) if TRAIN_STEP in mod else mod)
@@ -49,10 +50,12 @@ def FuseTrainStep(mod: IRModule, outputs: bool = False) -> IRModule:
                 given.append(cast(scale, tensor_type(arguments.scale).dtype or "float32"))
             result = builder.emit(Call(mod.get_global_var(ADJOINT), tuple(given)), "result")
             gradients = builder.emit(result[1], "gradients")
-            update = Call(mod.get_global_var(OPTIMIZER), (params, gradients, optim_states))
-            updated = builder.emit(update, "updated")
             found = builder.emit(result[0], "outputs")
             loss, others, new = _loss_and_states(builder, found, len(old))
+            of_loss = [cast(loss, tensor_type(var).dtype or "float32") for var in asked]
+            taken = (params, gradients, optim_states, *of_loss)
+            update = Call(mod.get_global_var(OPTIMIZER), taken)
+            updated = builder.emit(update, "updated")
             if arguments.scale is not None:
                 new = _kept(builder, updated, optim_states, new, old)
             emit = builder.emit_output if pure else builder.emit

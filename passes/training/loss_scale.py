@@ -45,19 +45,19 @@ def with_loss_scale(
     first = FIRST_SCALE if scale == "dynamic" else float(scale)
     own = (np.array(first, WIDE), np.array(0, "int32"), np.array(0, "int32"))
     own_types = tuple(TensorType((), str(array.dtype)) for array in own)
-    builder = BlockBuilder()
+    builder, loss = BlockBuilder(), update.loss
     given = (
         Var("params", TupleType(update.param_types)),
         Var("gradients", TupleType(tuple(gradient_types))),
         Var("optim_states", TupleType((*own_types, *update.state_types))),
     )
-    with builder.function("optimizer", list(given)):
+    with builder.function("optimizer", [*given, *loss]):
         with builder.dataflow():
             params, gradients, states = (unpacked(builder, var) for var in given)
             own_states, inner_states = states[:STATES], states[STATES:]
             unscaled = _unscaled(builder, gradients, own_states[0], update.gradient_types)
             finite = builder.emit(_all_finite(unscaled), "finite")
-            new_params, new_states = update.emit(builder, params, unscaled, inner_states)
+            new_params, new_states = update.emit(builder, params, unscaled, inner_states, loss)
             params_new = _chosen(builder, finite, new_params, params)
             states_new = _chosen(builder, finite, new_states, inner_states)
             scale_new = _next_scale(builder, finite, own_states, is_dynamic)

@@ -47,13 +47,13 @@ def with_master_weights(
     halves = [ty for ty in types if _is_half(ty)]
     zeros = states_of_masters(params)
     master_types = [with_dtype(ty, WIDE) for ty in halves]
-    builder = BlockBuilder()
+    builder, loss = BlockBuilder(), update.loss
     given = (
         Var("params", TupleType(tuple(types))),
         Var("gradients", TupleType(tuple(gradient_types))),
         Var("optim_states", TupleType((*master_types, *update.state_types))),
     )
-    with builder.function("optimizer", list(given)):
+    with builder.function("optimizer", [*given, *loss]):
         with builder.dataflow():
             names = [param.name for param in params]
             values = unpacked(builder, given[0], names)
@@ -63,7 +63,7 @@ def with_master_weights(
             current = [_current(builder, value, stored) for value in values]
             pairs = zip(gradients, current, strict=True)
             wide = [cast(gradient, _dtype(value.ty)) for gradient, value in pairs]
-            new, new_states = update.emit(builder, current, wide, states[len(halves) :])
+            new, new_states = update.emit(builder, current, wide, states[len(halves) :], loss)
             rounded = [cast(value, _dtype(ty)) for value, ty in zip(new, types, strict=True)]
             kept = [value for value, ty in zip(new, types, strict=True) if _is_half(ty)]
             results = (

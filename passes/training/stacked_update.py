@@ -24,13 +24,13 @@ def update_of_stacks(update: Update, params: Sequence[Var], storage: Storage) ->
         Var("optim_states", update.function.params[2].ty),
     )
     names = [param.name for param in params]
-    builder = BlockBuilder()
-    with builder.function("optimizer", list(given)):
+    builder, loss = BlockBuilder(), update.loss
+    with builder.function("optimizer", [*given, *loss]):
         with builder.dataflow():
             values = _apart(builder, given[0], names, storage)
             gradients = _apart(builder, given[1], [f"{name}_grad" for name in names], storage)
             states = unpacked(builder, given[2])
-            new, new_states = update.emit(builder, values, gradients, states)
+            new, new_states = update.emit(builder, values, gradients, states, loss)
             results = (
                 builder.emit_output(_together(builder, new, storage), "params_new"),
                 builder.emit_output(new_states, "optim_states_new"),

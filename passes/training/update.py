@@ -19,6 +19,8 @@ WIDE = "float32"
 class Update:
     """A function `(params, gradients, optim_states) -> (new params, new optim_states)`.
 
+    One that asks for the loss takes it behind these.
+
     `names` tell the optimizer's own states from those of others, where their types do not.
     `owners` are the parameters, by their numbers, that states are of, number for number.
     """
@@ -40,18 +42,29 @@ class Update:
     def state_types(self) -> tuple[TensorType, ...]:
         return _fields(self.function.params[2])
 
+    @property
+    def loss(self) -> list[Var]:
+        """The loss as a parameter of a function around this one; none where it does not ask."""
+        return loss_of(self.function)
+
     def emit(
         self,
         builder: BlockBuilder,
         params: Sequence[Expr],
         gradients: Sequence[Expr],
         states: Sequence[Expr],
+        loss: Sequence[Var],
     ) -> tuple[list[Expr], list[Expr]]:
         """Write the body of the function for these values; its new parameters and states."""
-        result = emit_function(builder, self.function, (params, gradients, states))
+        result = emit_function(builder, self.function, (params, gradients, states, *loss))
         assert isinstance(result, Tuple)
         new_params, new_states = result.fields
         return unpacked(builder, new_params), unpacked(builder, new_states)
+
+
+def loss_of(optimizer: Function) -> list[Var]:
+    """A new variable for the loss, if the function of an optimizer takes that behind its tuples."""
+    return [Var(param.name, param.ty) for param in optimizer.params[3:]]
 
 
 def unpacked(builder: BlockBuilder, value: Expr, names: Sequence[str] = ()) -> list[Expr]:

@@ -26,7 +26,7 @@ from .row_formula import (
     OptimizerFunction,
     TableUpdate,
 )
-from .update import function_of, tensor_type, unpacked
+from .update import function_of, loss_of, tensor_type, unpacked
 
 # Sorting, gathering and writing a row takes about as long as updating so many in order.
 _WORTH = 4
@@ -141,7 +141,8 @@ class _Rewritten:
         self.updates = updates
         assert isinstance(adjoint.ret_ty, TupleType)
         old = read.function.params
-        types = (old[PARAMS].ty, adjoint.ret_ty.fields[1], old[STATES].ty)
+        loss = [param.ty for param in loss_of(read.function)]
+        types = (old[PARAMS].ty, adjoint.ret_ty.fields[1], old[STATES].ty, *loss)
         self.params = [Var(var.name, ty) for var, ty in zip(old, types, strict=True)]
         self.builder = BlockBuilder()
         self.known: dict[Var, Expr] = dict(zip(old, self.params, strict=True))

@@ -3,7 +3,7 @@
 BACKBONE = "backbone"  # the model as it predicts
 BACKBONE_LOSS = "backbone_loss"  # the loss of the model in training
 ADJOINT = "backbone_loss_adjoint"  # that loss, and its gradients by the parameters
-OPTIMIZER = "optimizer"  # (params, gradients, optim_states) -> (new params, new optim_states)
+OPTIMIZER = "optimizer"  # (params, gradients, optim_states[, loss]) -> (new params, new states)
 TRAIN_STEP = "train_step"  # all of these at once
 EVALUATE = "evaluate"  # the loss and the outputs of the model as it predicts
 

@@ -143,7 +143,7 @@ class Layout:
                 f"the module has no function `{TRAIN_STEP}`: apply FuseTrainStep() to it first"
             )
         params, places = params_of(mod, arguments.params)
-        states, state_places = states_of(mod, _fields(optimizer.params[-1]))
+        states, state_places = states_of(mod, _fields(optimizer.params[2]))
         marks = tuple(mod.attrs.get(OPTIM_STATE_NAMES, ()))
         return Layout(
             inputs=arguments.inputs,

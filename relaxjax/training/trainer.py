@@ -298,7 +298,7 @@ def load_trainer(path: str | PathLike[str], device: Any = None) -> Trainer:
 
 def _with_optimizer_state(mod: IRModule) -> IRModule:
     """The module as `SetupTrainer` leaves it, with zeros where the values are in the file."""
-    states = mod[OPTIMIZER].params[-1].ty
+    states = mod[OPTIMIZER].params[2].ty
     assert isinstance(states, TupleType)
     vars_ = (Var(str(index), ty) for index, ty in enumerate(states.fields))
     return mod.with_attrs({OPTIM_STATE: [_zeros(var) for var in vars_]})

@@ -39,9 +39,10 @@ def by_optax(loss: Callable[..., Any], tx: Any, params: Any, *args: Any, steps: 
     @jax.jit
     def step(params: Any, state: Any) -> Any:
         value, gradients = jax.value_and_grad(loss)(params, *args)
-        updates, state = tx.update(gradients, state, params)
+        updates, state = asking.update(gradients, state, params, value=value, grad=gradients)
         return optax.apply_updates(params, updates), state, value
 
+    asking = optax.with_extra_args_support(tx) if isinstance(tx, tuple) else tx
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         state, value = tx.init(params), None
         for _ in range(steps):
@@ -58,6 +59,11 @@ TRANSFORMATIONS = {
     ),
     "from the parameters": optax.contrib.schedule_free_sgd(0.1),
     "with noise": optax.noisy_sgd(0.1, key=jax.random.key(3)),
+    "by the loss": optax.masked(optax.contrib.momo_adam(0.1, adapt_lower_bound=True), matrices),
+    "by the loss of some": optax.MultiSteps(optax.polyak_sgd(0.5), 2),
+    "on a plateau": optax.chain(
+        optax.adam(0.1), optax.contrib.reduce_on_plateau(patience=1, rtol=0.5)
+    ),
 }
 
 

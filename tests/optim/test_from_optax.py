@@ -251,11 +251,10 @@ def test_symbolic_shapes_are_an_error() -> None:
         optim.AdamW(0.1).init(param)
 
 
-def test_a_transformation_that_asks_for_the_loss_is_an_error() -> None:
-    plateau = optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau())
-    message = r"gradients, state and parameters by name alone: .* 'value'; what asks for the loss"
-    with pytest.raises(TypeError, match=message + r".* `tx.update\(.*, value=value\)`"):
-        from_optax(plateau).init([x]).get_function()
+def test_a_line_search_is_an_error() -> None:
+    message = r"gradients, state, parameters by name, and the loss alone: .* 'value_fn'; what asks"
+    with pytest.raises(TypeError, match=message + r".* `tx.update\(.*, value_fn=loss\)`; optax.lb"):
+        from_optax(optax.lbfgs()).init([x]).get_function()
 
 
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
@@ -267,7 +266,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "sophia": (
         optax.contrib.sophia(0.1),
         ValueError,
-        "be stepped with gradients, state and parameters by name alone: obj_fn must be provided",
+        "be stepped with gradients, state, parameters by name, and the loss alone: obj_fn must be",
     ),
     "masked": (
         optax.masked(optax.sgd(0.1), {"z": True}),
