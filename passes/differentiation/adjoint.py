@@ -103,8 +103,13 @@ class Adjoint:
             return adjoint
         return self.builder.match_cast(adjoint, value.ty, named_after(value))
 
-    def call(self, var: Var, call: Call, adjoint: Var) -> None:
-        """Apply an operator's gradient rule, and hand the partial adjoints on to its arguments."""
+    def call(
+        self, var: Var, call: Call, adjoint: Var, known: Callable[[Expr], Expr] | None = None
+    ) -> None:
+        """Apply an operator's gradient rule, and hand the partial adjoints on to its arguments.
+
+        `known` puts what was computed before in the place of what the rule would compute.
+        """
         if not isinstance(call.op, Op) or call.op.gradient in (None, ZERO_GRADIENT):
             return  # it depends on no required variable
         args, attrs = arguments(call)
@@ -115,7 +120,7 @@ class Adjoint:
         else:
             given = rule(adjoint, out, *values, **attrs)
         pairs = [
-            (arg, self.builder.normalize(partial))
+            (arg, self.builder.normalize(partial if known is None else known(partial)))
             for arg, part in zip(args, partials_of(call.op, given, len(args)), strict=True)
             if arg is not None and (partial := self.asked_for(part, arg)) is not None
         ]
@@ -147,8 +152,8 @@ class Adjoint:
 
     def by_result(self, var: Var, adjoint: Var) -> Sequence[Expr | None]:
         """The fields of the adjoint of an operator's results, without those that are zero."""
-        fields = enumerate(fields_of(adjoint))
-        return [g if not _is_tuple(var) or i in self.reached[var] else None for i, g in fields]
+        fields, reached = enumerate(fields_of(adjoint)), self.reached[self.originals.get(var, var)]
+        return [g if not _is_tuple(var) or i in reached else None for i, g in fields]
 
     def some_fields(self, var: Var) -> frozenset[int] | None:
         """The fields of a tuple that something came back to, if it did not come back to all."""

@@ -23,6 +23,7 @@ from relaxjax.ops.tangent import tangent_of_call, without_tangent
 from .activity import active_vars, in_full, local_functions, module_functions
 from .adjoint import zeros_of
 from .dependence import Dependence
+from .factorings import emit_whole, with_factors
 from .inlining import inline_closures, resolve_casts
 from .local_views import LocalView, flat_results
 from .tuple_paths import by_path, dependent_paths, packed, unpacked
@@ -109,6 +110,10 @@ class ForwardMode:
                 return self.loop(builder, binding, call, tangents)
             case Call(op=Op() as op) as call if is_dependent and op.facts.get("local_view"):
                 both = self.local_view(builder, LocalView(call), tangents)
+            case Call(op=Op() as op) as call if is_dependent and with_factors(call) is not None:
+                known = emit_whole(builder, binding)
+                tangent = _of_call(op, call, binding.var, tangents)
+                return None if tangent is None else known(tangent)
             case Call(op=Op() as op) as call if is_dependent:
                 builder.emit_binding(binding)
                 return None if without_tangent(op) else _of_call(op, call, binding.var, tangents)

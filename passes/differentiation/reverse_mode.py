@@ -39,6 +39,7 @@ from .activity import (
 )
 from .adjoint import Adjoint, Cotangent, GradientError, Reverse, zeros
 from .checkpoints import EmitForward, Recomputation, Unmarked, without_marks
+from .factorings import emit_factored, with_factors
 from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearize import linearize
 from .local_views import LocalView, emit_local_view
@@ -127,6 +128,8 @@ class ReverseMode:
                 return self._loop
             case Call(op=Op() as op) if op.facts.get("local_view"):
                 return self._local_view
+            case Call() as call if with_factors(call) is not None:
+                return emit_factored
             case _:
                 return None
 

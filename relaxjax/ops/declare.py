@@ -67,6 +67,7 @@ FACTS = {
     "swapped": "the name of the operator f with f(x, y) = op(y, x)",
     "negated": "the name of the comparison f with f(x, y) = not op(x, y) where neither is NaN",
     "jumps": "the result is of floats, and jumps where those of the arguments move a little",
+    "factors": "the attributes by which a call gives the factors, too, that its derivative takes",
     "elementwise": "each element of the result depends on the same element of the arguments only",
     "chooses": "elements of the result may be some of an argument's, compared, or added to none",
     "turns": "the slope jumps where an argument is some number, as that of relu at 0",

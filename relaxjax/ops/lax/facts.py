@@ -53,6 +53,8 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "top_k": _CHOOSES,
     "reduce_window_max": _CHOOSES,
     "reduce_window_min": _CHOOSES,
+    "svd": {"factors": {"compute_uv": True, "full_matrices": False}},
+    "eig": {"factors": {"compute_right_eigenvectors": True}},
 }
 
 
