@@ -10,6 +10,7 @@ from relaxjax.ir.derivatives import (
     CUSTOM_GRADIENT,
     CUSTOM_JVP,
     LINEARIZED,
+    carries_gradient,
 )
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
@@ -30,6 +31,7 @@ from relaxjax.ops.lax import (
     type_of,
     whole_function,
 )
+from relaxjax.ops.refused import REFUSED
 
 from .moving import Flags, MovingOperands, can_vary
 from .reached import ReachedResults
@@ -38,8 +40,9 @@ from .rule_programs import RulePrograms, name_of, rule_programs, still_results
 # Derivatives of a function, by the attribute that names each.
 Rules: TypeAlias = dict[str, Function]
 
-# How deep rules may call functions whose rules call functions with rules.
-DEEPEST = 8
+# How deep rules may call functions whose rules call functions with rules: each is one derivative of
+# the first one more, and each level is written as often again as the one before.
+DEEPEST = 5
 # How often they may call the function that they are of on a larger program, as the rule of a solver
 # of differential equations does: each program takes a multiple of the time of the one before.
 _MOST_LARGER = 2
@@ -73,6 +76,7 @@ class OwnRules:
         self._once = moving is not None
         self._found: dict[str, tuple[Function, Rules]] = {}
         self._open: dict[str, tuple[Function, str]] = {}  # those whose rules are being written
+        self._ends: dict[str, Function] = {}  # those that have none
         self._by_types: dict[tuple[Any, ...], tuple[str, Flags]] = {}  # of `_BY_TYPES_ALONE`
 
     def __call__(
@@ -89,7 +93,8 @@ class OwnRules:
         no derivative: a rule of JAX's own may multiply by the tangent of an integer.
         """
         avals = [var.aval for var in eqn.invars]
-        if len({aval.manual_axis_type for aval in avals}) > 1 or not all(map(can_vary, avals)):
+        differ = len({aval.manual_axis_type for aval in avals}) > 1 or not all(map(can_vary, avals))
+        if differ or function_of_jax(eqn) in REFUSED:
             whole = whole_function(eqn, args, found, wanted)
             if whole is not None:
                 return whole
@@ -106,14 +111,18 @@ class OwnRules:
         self.use_surroundings |= bool(around)
         inputs = len(around) + len(eqn.invars)
         function = self._function(programs.value, inputs, _value, self, programs.around)
-        name = self._known(eqn, function, programs) or self._added(eqn, function, programs)
-        fixed = [
-            get_op("relax.grad.closed_over")(arg) for arg in (*around, *args)[: programs.fixed]
-        ]
-        call = Call(self.module.get_global_var(name), (*fixed, *(*around, *args)[len(fixed) :]))
+        given, fixed = [*around, *args], get_op("relax.grad.closed_over")
+        callee = self._being_written(eqn, function)
+        if callee is None and self._goes_on_and_on(_place(eqn), function):
+            callee, moved = self._without_rules(function), get_op("relax.grad.deepest_rule")
+            given = [moved(arg) if carries_gradient(arg.ty) else arg for arg in given]
+        elif callee is None:
+            callee = self._known(eqn, function, programs) or self._added(eqn, function, programs)
+        given[: programs.fixed] = map(fixed, given[: programs.fixed])
+        call = Call(self.module.get_global_var(callee), tuple(given))
         still = still_results(eqn, moving, programs)
-        if alike is not None and not fixed and not self._open:
-            self._by_types[alike] = name, still
+        if alike is not None and not programs.fixed and not self._open:
+            self._by_types[alike] = callee, still
         return call, still
 
     @staticmethod
@@ -155,14 +164,24 @@ class OwnRules:
             )
         return expr
 
-    def _known(self, eqn: Any, function: Function, programs: RulePrograms) -> str | None:
-        """The function that is there already: equal, and so are its derivatives.
-
-        A rule mostly calls the very function that it is of, and that one is still open then.
-        """
+    def _being_written(self, eqn: Any, function: Function) -> str | None:
+        """The function, if its rules are open: one mostly calls the very function that it is of."""
         for name, (known, place) in self._open.items():
             if place == _place(eqn) and structural_equal(function, known):
                 return name
+        return None
+
+    def _without_rules(self, function: Function) -> str:
+        """A function that is called where no more rules are written."""
+        for name, known in self._ends.items():
+            if structural_equal(function, known):
+                return name
+        name = self._entered("deepest", function)
+        self._ends[name] = function
+        return name
+
+    def _known(self, eqn: Any, function: Function, programs: RulePrograms) -> str | None:
+        """The function that is there already: equal, and so are its derivatives."""
         for name, (known, rules) in self._found.items():
             if structural_equal(function, known):
                 own = self._rules(eqn, name, known, programs)
@@ -187,12 +206,6 @@ class OwnRules:
     def _rules(self, eqn: Any, name: str, function: Function, programs: RulePrograms) -> Rules:
         """The derivatives that an equation's function has by its rule, by the attribute of each."""
         count, inputs = len(eqn.outvars), len(function.params)
-        if len(self._open) == DEEPEST or self._grows(_place(eqn), function):
-            raise UnsupportedPrimitiveError(
-                f"the rule of `{next(iter(self._open))}` calls another function with a rule, that "
-                f"one's rule another, and so on, {len(self._open)} deep to `{name}`: a module "
-                "would hold them all; `relaxjax.value_and_grad` takes the first derivative alone"
-            )
         own_rule = None if self._once else self
         self._open[name] = function, _place(eqn)
         kept = None if programs.forward is None else programs.saved
@@ -219,8 +232,13 @@ class OwnRules:
         del self._open[name]
         return rules
 
-    def _grows(self, place: str, function: Function) -> bool:
-        """Whether the rules that are being written call what stands at a place on ever more."""
+    def _goes_on_and_on(self, place: str, function: Function) -> bool:
+        """Whether rules call functions whose rules call others with rules, too deep for a module.
+
+        Or whether the rules that are being written call what stands at a place on ever more.
+        """
+        if len(self._open) == DEEPEST:
+            return True
         alike = [known for known, at in self._open.values() if at == place]
         sizes = [sum(1 for _ in nested_bindings(one.body)) for one in (*alike, function)]
         return len(alike) > _MOST_LARGER and sizes == sorted(set(sizes))

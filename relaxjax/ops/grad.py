@@ -14,10 +14,11 @@ from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, Type
 
 from .cost_rules import MOVES, VIEWS
-from .declare import OpError, op
+from .declare import op
 from .emit import call
 from .index import gather_slices, taken_type
 from .rearranging import LIKE_DATA
+from .refused import refusing, why_refused
 from .shapes import require_adjoint
 from .sugar import sugar
 
@@ -52,27 +53,6 @@ def mark(
     )(infer)
 
 
-_TO_DO = "hand it to the function as an argument, so that its rule says what to do"
-
-
-@jax.custom_jvp
-def _closed_over(array: Any) -> Any:
-    return array
-
-
-@_closed_over.defjvp
-def _refuse(primals: Any, tangents: Any) -> Any:
-    raise OpError(
-        "nothing can be differentiated by an array that a function with a rule of its own has from "
-        f"around it: {_TO_DO}"
-    )
-
-
-def _closed_over_arrays(input: Any) -> Any:
-    """`input`, by whose numbers JAX refuses to differentiate too."""
-    return jax.tree.map(lambda leaf: _closed_over(leaf) if _varies(leaf) else leaf, input)
-
-
 def _varies(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and bool(jnp.issubdtype(leaf.dtype, jnp.inexact))
 
@@ -86,9 +66,17 @@ closed_over = mark(
     "closed_over",
     "`input`, by which nothing can be differentiated: a rule for the rest leaves it out.",
     None,
-    _closed_over_arrays,
+    refusing("closed_over"),
     steers=True,
-    instead=f"the rule of a function leaves out what that has from around it: {_TO_DO}",
+    instead=why_refused("closed_over"),
+)
+deepest_rule = mark(
+    "deepest_rule",
+    "`input`, of which a function takes no further derivative: its rules go on and on.",
+    None,
+    refusing("deepest_rule"),
+    steers=True,
+    instead=why_refused("deepest_rule"),
 )
 start_checkpoint = mark(
     "start_checkpoint",

@@ -178,6 +178,7 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "relax.dist.redistribute": _same,
     "relax.grad.no_grad": _same,
     "relax.grad.closed_over": _same,
+    "relax.grad.deepest_rule": _same,
     "relax.grad.start_checkpoint": _same,
     "relax.grad.end_checkpoint": _same,
     "relax.grad.delay": _same,

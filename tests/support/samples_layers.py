@@ -79,7 +79,13 @@ SAMPLES["relax.grad.put_rows"] = [
     sample(floats(5), floats(2, 2), exactly([[3, 0], [0, 5]], "int64"), accumulate=True),
 ]
 for _name in [
-    *("grad.no_grad", "grad.closed_over", "grad.start_checkpoint", "grad.end_checkpoint"),
+    *(
+        "grad.no_grad",
+        "grad.closed_over",
+        "grad.deepest_rule",
+        "grad.start_checkpoint",
+        "grad.end_checkpoint",
+    ),
     "builtin.stop_lift_params",
 ]:
     SAMPLES[f"relax.{_name}"] = [

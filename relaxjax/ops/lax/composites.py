@@ -13,6 +13,7 @@ from jax.scipy import special
 
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
+from relaxjax.ops.refused import REFUSED
 
 from .avals import jax_dtype
 from .inlining import (
@@ -37,7 +38,7 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "det": jnp.linalg.det,
 }
 # What `whole_function` keeps as it is.
-_KEPT = frozenset({"relu", "computed_once", *COMPOSITES})
+_KEPT = frozenset({"relu", "computed_once", *REFUSED, *COMPOSITES})
 # Functions of JAX's own whose bodies have the derivatives that their rules give.
 _TOLD = frozenset(
     {
@@ -55,6 +56,8 @@ def whole_function(
     It is for `own_rule` of `read_jaxpr`. What takes arrays of several dtypes promotes them first.
     """
     dtype, name = eqn.outvars[0].aval.dtype, function_of_jax(eqn)
+    if name in REFUSED:
+        return Call(get_op(f"relax.grad.{name}"), tuple(args)), [False]
     if name == "computed_once":  # that of `relaxjax.ops.once`
         return Call(get_op("relax.grad.once"), tuple(args)), [False]
     if not jnp.issubdtype(dtype, jnp.floating):

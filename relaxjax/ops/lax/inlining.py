@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
-from relaxjax.ops import once
+from relaxjax.ops import once, refused
 
 from .cudnn_attention import CUDNN_ATTENTION, attention_written_out, is_of_cudnn
 from .parameters import UnsupportedParameterError, encode_params
@@ -61,7 +61,10 @@ RULES_BESIDE_BODIES = {
 MADE_LATE = "made_when_lowered"
 
 # Where functions with tangents of their own stand that programs are read with as they are.
-_KNOWN = (f" at {os.path.dirname(jax.__file__)}{os.sep}", f" at {once.__file__}:")
+_KNOWN = (
+    f" at {os.path.dirname(jax.__file__)}{os.sep}",
+    *(f" at {ours.__file__}:" for ours in (once, refused)),
+)
 
 
 def open_program(closed: Any) -> Program:
