@@ -21,7 +21,7 @@ from relaxjax.ir.tensor_types import known_dims, known_dtype, known_ndim
 from relaxjax.ops.emit import call as relax
 
 from .axes import Named, Names, Sizes, laid, regrouped
-from .masks import bare, sees
+from .masks import bare, is_finite, sees
 from .reading import HALF_PRECISION, Reading, View, asks_for_precision, raises
 
 # A score from which no score of use is so far that it has any weight; and the least in float16.
@@ -32,7 +32,7 @@ _AS_EVER = ("BF16_BF16_F32", "F16_F16_F32")
 
 @dataclass(frozen=True)
 class _Scores:
-    """Scaled products of two tensors in stacks, perhaps under a mask.
+    """Scaled products of two tensors in stacks, perhaps with a bias, and under a mask.
 
     Names are those of the axes of both, by what they are in the product: `s0` and so on of the
     stacks, `d` of what is summed over, and the others.
@@ -42,6 +42,7 @@ class _Scores:
     sizes: Sizes
     axes: tuple[Names, ...]
     scale: float = 1.0
+    bias: Named | None = None
     mask: View | None = None
     hidden: float = -math.inf
     masked: tuple[Names, ...] = ()  # the axes of the scores under the mask
@@ -75,6 +76,11 @@ class _Attention:
     @property
     def query_heads(self) -> Names:
         return self.heads + self.shared
+
+    @property
+    def of_scores(self) -> tuple[Names, ...]:
+        """The axes of scores, as the operators have masks and biases of them."""
+        return self.batch, self.query_heads, self.rows, self.columns
 
 
 @raises("lax.dot_general")
@@ -143,11 +149,32 @@ def _scores(expr: Expr, reading: Reading) -> _Scores | None:
     if base != View.whole(base.expr):
         return None
     call = reading.call(base.expr, "dot_general")
-    if call is None:
-        found = _moved(base.expr, reading, _scores)
-    else:
+    if call is not None:
         found = _product(call) if _is_plain(call) else None
-    return None if found is None else replace(found, scale=found.scale * scale)
+    else:
+        found = _moved(base.expr, reading, _scores) or _biased(base.expr, reading)
+    if found is None or (found.bias is not None and scale != 1):
+        return None
+    return replace(found, scale=found.scale * scale)
+
+
+def _biased(expr: Expr, reading: Reading) -> _Scores | None:
+    """Scores and what is added to them, such as of positions, or where a mask is one of numbers."""
+    added = reading.operands(expr, "add")
+    if added is None:
+        return None
+    for one, other in (added, added[::-1]):
+        found = _scores(one.expr, reading) if one == View.whole(one.expr) else None
+        bias = reading.unturned(other)
+        dims = known_dims(bias.expr)
+        if found is None or found.bias is not None or dims is None or len(dims) != len(bias.axes):
+            continue
+        if not is_finite(other, reading):  # where no key counts, the operator has no NaN
+            continue
+        pairs = zip(bias.axes, dims, strict=True)
+        axes = tuple(() if axis is None or dim == 1 else found.axes[axis] for axis, dim in pairs)
+        return replace(found, bias=Named(bias.expr, axes))
+    return None
 
 
 def _moved(
@@ -239,6 +266,13 @@ def _attended(parts: _Attention, reading: Reading) -> Named | None:
         return None
     axes = (parts.batch, parts.rows, parts.query_heads, parts.width)
     options: dict[str, Any] = {"scale": parts.scores.scale}
+    bias = parts.scores.bias
+    if bias is not None:
+        table = laid(bias, parts.of_scores, parts.sizes)
+        if isinstance(mask, Expr) or table is None:
+            return None
+        options["causal_mask"] = "TopLeft" if mask == "causal" else None
+        return Named(relax("nn.attention_bias", query, key, value, table, **options), axes)
     if isinstance(mask, Expr):
         options["hidden"] = parts.scores.hidden
         return Named(relax("nn.masked_attention", query, key, value, mask, **options), axes)
@@ -260,8 +294,7 @@ def _mask(parts: _Attention, reading: Reading) -> Expr | str | None:
     if not math.isfinite(scores.hidden) or known_dtype(mask.expr) != "bool":
         return None
     named = Named(mask.expr, tuple(() if axis is None else axes[axis] for axis in mask.axes))
-    groups = (parts.batch, parts.query_heads, parts.rows, parts.columns)
-    return laid(named, groups, parts.sizes)
+    return laid(named, parts.of_scores, parts.sizes)
 
 
 def _as_product(

@@ -1,11 +1,19 @@
 """Masks of attention: which keys (columns) queries (rows) see."""
 
+from collections.abc import Callable, Mapping
+from operator import add, mul, sub
+from typing import TypeAlias
+
+import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.ir.expr import Constant
-from relaxjax.ir.tensor_types import known_dtype
+from relaxjax.ir.tensor_types import known_dims, known_dtype
+from relaxjax.ir.types import is_float
 
 from .reading import Reading, View
+
+_Range: TypeAlias = tuple[float, float]  # the least number, and the largest
 
 _COUNTING = ("int32", "uint32", "int64", "uint64")  # they count any sequence without coming round
 
@@ -100,3 +108,59 @@ def _counted(view: View, reading: Reading) -> tuple[int, float] | None:
         return None
     axis = view.axes[count.attrs["dimension"]]
     return None if axis is None else (axis, start)
+
+
+def is_finite(view: View, reading: Reading) -> bool:
+    """Whether numbers that are added to scores are seen to be finite, as those for a mask are."""
+    dtype = known_dtype(view.expr)
+    found = _range(view, reading) if is_float(dtype) else None
+    if found is None:
+        return False
+    largest = jnp.finfo(dtype).max  # type: ignore[no-untyped-call]  # JAX has no types for it
+    return max(map(abs, found)) <= float(largest)
+
+
+def _range(view: View, reading: Reading) -> _Range | None:
+    """Between which numbers those of a tensor lie; None where that is not seen."""
+    view = reading.unturned(view)
+    dims = known_dims(view.expr)
+    if isinstance(view.expr, Constant):
+        data = view.expr.data.astype("float64")
+        return (float(data.min()), float(data.max())) if data.size else None
+    if known_dtype(view.expr) == "bool":
+        return 0.0, 1.0
+    count = reading.call(view.expr, "iota")
+    if count is not None and dims is not None:
+        last = dims[count.attrs["dimension"]]
+        return (0.0, float(last)) if isinstance(last, int) else None
+    for name, made in _RANGES.items():
+        args = reading.args(view, name)
+        parts = [_range(arg, reading) for arg in (args or ())[name == "select_n" :]]
+        if parts and None not in parts:
+            return made(*(part for part in parts if part is not None))
+    return None
+
+
+def _by_ends(combine: Callable[[float, float], float]) -> Callable[[_Range, _Range], _Range]:
+    """The range of what is largest and least where its arguments are."""
+
+    def made(one: _Range, other: _Range) -> _Range:
+        ends = [combine(a, b) for a in one for b in other]
+        return min(ends), max(ends)
+
+    return made
+
+
+def _union(*parts: _Range) -> _Range:
+    return min(low for low, _ in parts), max(high for _, high in parts)
+
+
+_RANGES: Mapping[str, Callable[..., _Range]] = {
+    "select_n": _union,
+    "convert_element_type": _union,
+    "neg": lambda part: (-part[1], -part[0]),
+    "abs": lambda part: (0.0, max(map(abs, part))),
+    "add": _by_ends(add),
+    "sub": _by_ends(sub),
+    "mul": _by_ends(mul),
+}

@@ -22,6 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "causal": {"is_causal": True},
     "window": {"is_causal": True, "local_window_size": (2, 0)},
     "lengths": {"query_seq_lengths": LENGTHS, "key_value_seq_lengths": LENGTHS},
+    "mask": {"mask": jnp.asarray(np.tril(np.ones((1, 1, 8, 8), bool), 1))},
     "bias": {"bias": jnp.ones((1, 2, 8, 8), "bfloat16"), "scale": 0.5},
 }
 
@@ -56,6 +57,16 @@ def test_it_is_raised_from_the_line_of_the_user() -> None:
     assert "relax.nn.attention" in line.raised
     assert line.span is not None
     assert line.span.file == __file__
+
+
+@pytest.mark.usefixtures("cudnn_there")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_mask_is_raised(dtype: str) -> None:
+    """JAX hands it on as numbers to add, which are finite."""
+    q, mask = Q.astype(dtype), jnp.ones((2, 1, 8, 8), bool)
+    module = from_jax(lambda q, mask: attended(q, mask=mask), q, mask)
+    (line,) = raising_report(module).lines
+    assert "relax.nn.attention_bias" in line.raised
 
 
 @pytest.mark.usefixtures("cudnn_there")
