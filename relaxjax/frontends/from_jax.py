@@ -183,6 +183,13 @@ def _explained() -> Iterator[None]:
             "or jax.lax.cond rather than by `if`, and compute with jnp rather than with numpy."
         )
         raise
+    except AssertionError as error:
+        if "non-canonical constant" in str(error):
+            error.add_note(
+                "jax.vmap maps a function with a derivative of its own over an array of numpy, "
+                "which JAX cannot trace: make an array of JAX of it, by jnp.asarray."
+            )
+        raise
     except RuntimeError as error:
         if "cuDNN is not detected" in str(error):
             error.add_note(

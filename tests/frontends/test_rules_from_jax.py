@@ -402,3 +402,16 @@ def _in_a_choice(x: jax.Array) -> jax.Array:
 def test_what_is_reached_in_one_way_or_another_comes_back(loss: Callable[..., Any]) -> None:
     found, expected = relaxjax.value_and_grad(loss)(X), jax.value_and_grad(loss)(X)
     chex.assert_trees_all_close(found, expected, rtol=1e-5)
+
+
+def test_a_function_with_a_rule_that_is_mapped_over_an_array_of_numpy() -> None:
+    """JAX cannot trace it; its own gradients need not, because they trace the rule."""
+    scaled = _scaled(2.0, 3.0)
+
+    def loss(w: Any, data: Any) -> Any:
+        return jnp.sum(jax.vmap(lambda x: scaled(x))(data) * w[None])
+
+    with pytest.raises(AssertionError, match="non-canonical constant") as caught:
+        relaxjax.grad(lambda w: loss(w, X))(jnp.ones(3))
+    assert "make an array of JAX of it, by jnp.asarray" in caught.value.__notes__[-1]
+    chex.assert_trees_all_close(relaxjax.grad(loss)(jnp.ones(3), jnp.asarray(X)), 2 * X.sum(0))
