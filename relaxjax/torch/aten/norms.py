@@ -20,6 +20,11 @@ def _others(x: Expr) -> list[int]:
     return [axis for axis in range(ndim_of(x)) if axis != 1]
 
 
+def _beside(x: Expr, *others: Expr | None) -> Expr:
+    """What is normalised in the dtype of its factors: these may be wider, as inside of autocast."""
+    return cast(x, next((dtype_of(one) for one in others if one is not None), dtype_of(x)))
+
+
 def _moved(
     x: Expr,
     mean: Expr | None,
@@ -33,6 +38,7 @@ def _moved(
     """
     if mean is None or var is None:
         return None, None
+    x = _beside(x, mean)
     axes = _others(x) if axes is None else axes
     count: Dim = 1
     for axis in axes:
@@ -59,24 +65,16 @@ def _of_batch(
     training: bool,
     eps: float,
 ) -> Expr:
+    given, x = dtype_of(x), _beside(x, weight, bias, mean, var)
     size, dtype = dims_of(x)[1], dtype_of(x)
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
     if mean is None or var is None:
         if not training:
             raise ValueError("a norm on running statistics, which are not given")
-        axes = _others(x)
-        return call(
-            "nn.batch_norm",
-            x,
-            scale,
-            shift,
-            call("mean", x, axes),
-            call("variance", x, axes),
-            1,
-            eps,
-            training=False,
-        )[0]
-    return call("nn.batch_norm", x, scale, shift, mean, var, 1, eps, training=training)[0]
+        axes, training = _others(x), False
+        mean, var = call("mean", x, axes), call("variance", x, axes)
+    found = call("nn.batch_norm", x, scale, shift, mean, var, 1, eps, training=training)[0]
+    return cast(found, given)
 
 
 @aten("batch_norm.default", writes=("running_mean", "running_var"))
@@ -149,13 +147,14 @@ def native_batch_norm_no_stats(
 def _of_layer(
     x: Expr, shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
 ) -> Expr:
+    given, x = dtype_of(x), _beside(x, weight, bias)
     ndim, dtype = ndim_of(x), dtype_of(x)
     axes = list(range(ndim - len(shape), ndim))
     ones, zeros = (
         call("full", ShapeExpr(tuple(shape)), cast(value, dtype), dtype) for value in (1, 0)
     )
     scale, shift = ones if weight is None else weight, zeros if bias is None else bias
-    return call("nn.layer_norm", x, scale, shift, axes, eps)
+    return cast(call("nn.layer_norm", x, scale, shift, axes, eps), given)
 
 
 @aten("layer_norm.default")
@@ -186,9 +185,11 @@ def native_layer_norm(
 
 
 def _of_groups(x: Expr, groups: int, weight: Expr | None, bias: Expr | None, eps: float) -> Expr:
+    given, x = dtype_of(x), _beside(x, weight, bias)
     size, dtype = dims_of(x)[1], dtype_of(x)
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
-    return call("nn.group_norm", x, scale, shift, groups, 1, list(range(2, ndim_of(x))), eps)
+    axes = list(range(2, ndim_of(x)))
+    return cast(call("nn.group_norm", x, scale, shift, groups, 1, axes, eps), given)
 
 
 @aten("group_norm.default")
@@ -232,13 +233,14 @@ def instance_norm(
     cudnn_enabled: bool = True,
 ) -> tuple[Expr | None, ...]:
     """By the statistics of each instance, whose means the running ones take in, or by these."""
-    size, dtype = dims_of(input)[1], dtype_of(input)
     if not use_input_stats:
         y = _of_batch(input, weight, bias, running_mean, running_var, False, eps)
         return y, None, None
+    x = _beside(input, weight, bias)
+    size, dtype = dims_of(x)[1], dtype_of(x)
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
-    axes = list(range(2, ndim_of(input)))
-    y = call("nn.instance_norm", input, scale, shift, 1, axes, eps)
+    axes = list(range(2, ndim_of(x)))
+    y = cast(call("nn.instance_norm", x, scale, shift, 1, axes, eps), dtype_of(input))
     return y, *_moved(input, running_mean, running_var, momentum, axes)
 
 
