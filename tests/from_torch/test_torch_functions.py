@@ -306,3 +306,9 @@ def test_a_default_dtype() -> None:
 def test_overloads_that_write_where_others_have_other_names() -> None:
     assert functional("aten.floor_divide_.Tensor") == "aten.floor_divide.default"
     assert functional("aten.relu_.default") == "aten.relu.default"
+
+
+def test_whole_numbers_where_halves_are_taken() -> None:
+    x = np.array([1, 4, 6])
+    assert value("trapz.dx", x) == np.trapezoid(x)
+    assert value("margin_ranking_loss.default", x, x, x, margin=0.5) == 0.5

@@ -291,8 +291,8 @@ def _ids(classes: Dim) -> Expr:
 def margin_ranking_loss(
     input1: Expr, input2: Expr, target: Expr, margin: float = 0.0, reduction: int = 1
 ) -> Expr:
-    first, second, side = promoted(input1, input2, target)
-    lacking = scalar(margin, first) - side * (first - second)
+    first, second, side, edge = promoted(input1, input2, target, float(margin))
+    lacking = edge - side * (first - second)
     return _reduce(_lacking(lacking), reduction)
 
 
