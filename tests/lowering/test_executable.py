@@ -47,7 +47,9 @@ def filled(s: R.Shape(["n", 2])):
     return z
 
 @R.function
-def beside(t: R.Tuple(R.Tensor((2, 3), "float32"), R.Tuple(R.Shape(["n"]), R.Tensor((), "float32")))):
+def beside(
+    t: R.Tuple(R.Tensor((2, 3), "float32"), R.Tuple(R.Shape(["n"]), R.Tensor((), "float32")))
+):
     n = T.int64()
     inner = t[1]
     y = R.add(R.sum(t[0]), inner[1])

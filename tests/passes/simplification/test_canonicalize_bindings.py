@@ -53,10 +53,7 @@ CASES = {
             "    R.output(out)\n"
             "return out"
         ),
-        (
-            "with R.dataflow():\n    out = R.exp(x)\n    t = (out, x)\n    R.output(out)\n"
-            "return out"
-        ),
+        ("with R.dataflow():\n    out = R.exp(x)\n    t = (out, x)\n    R.output(out)\nreturn out"),
     ),
     "what only a block sees is taken from the tuple that it is in": (
         (
