@@ -13,7 +13,7 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType, dtype_name
-from relaxjax.ir.wording import quoted
+from relaxjax.ir.wording import counted, quoted
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, from_optax
 from relaxjax.passes import BindSymbolicVars, SetupTrainer, ToMixedPrecision
@@ -77,7 +77,8 @@ def with_backbone(mod: IRModule, inputs: int, states: int) -> IRModule:
     given = len(mod[BACKBONE].params)
     if inputs + states >= given:
         raise InputError(
-            f"`{BACKBONE}` takes {given} arguments: with {inputs} inputs and {states} states no "
+            f"`{BACKBONE}` takes "
+            f"{counted(given, 'argument')}: with {inputs} inputs and {states} states no "
             "parameter is left to train"
         )
     return mod.with_attrs({"param_num": given - inputs - states, "state_num": states})

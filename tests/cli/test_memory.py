@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from training_command import MODEL
+from training_command import MODEL as BACKBONE
 
 from relaxjax.cli import main
 from relaxjax.cli.train_setup import LOSSES
@@ -159,7 +159,7 @@ def test_a_budget_that_cannot_hold(script: str, capsys: Capture) -> None:
 
 def test_a_model_needs_a_loss(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "model.py"
-    path.write_text(MODEL)
+    path.write_text(BACKBONE)
     assert main(["memory", str(path)]) == 2
     assert "no function `main`, but a model, `backbone`: say by --loss" in capsys.readouterr().err
     path.write_text(

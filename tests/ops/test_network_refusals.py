@@ -69,7 +69,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: nn("nll_loss", t(2, 3), i(2, 2)),
-            "`targets` must have 1 dimensions, one less than `predictions`, found 2",
+            "`targets` must have 1 dimension, one less than `predictions`, found 2",
         ),
         (
             lambda: nn("nll_loss", t(2, 3), i(3)),
