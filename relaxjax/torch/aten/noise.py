@@ -63,6 +63,12 @@ def _uniform(self: Expr, **bounds: Any) -> Expr:
 aten("uniform.default")(_uniform)
 
 
+@aten("exponential.default")
+def exponential(self: Expr, lambd: float = 1.0, generator: Any = None) -> Expr:
+    found = drawn(dims_of(self), "exponential", dtype_of(self))
+    return found if lambd == 1 else found / scalar(lambd, found)
+
+
 def _moved(noise: Expr, center: float, width: float) -> Expr:
     wide = noise if width == 1 else noise * scalar(width, noise)
     return wide if center == 0 else wide + cast(center, dtype_of(noise))

@@ -27,7 +27,7 @@ _SYMMETRIC = "its results are complex: of a symmetric matrix take torch.linalg.e
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
         (
-            *("randint", "randint_like", "randperm", "bernoulli", "exponential_", "multinomial"),
+            *("randint", "randint_like", "randperm", "bernoulli", "multinomial"),
             *("poisson", "cauchy_", "log_normal_", "geometric_", "random_"),
             *("rrelu_with_noise", "fractional_max_pool2d", "fractional_max_pool3d"),
         ),
@@ -36,6 +36,9 @@ INSTEAD: Mapping[str, str] = {
     "linalg_pinv": "write torch.linalg.solve(x.mT @ x, x.mT) for a matrix of full column rank",
     "linalg_cond": "divide the first of torch.linalg.svdvals(x) by the last",
     **dict.fromkeys(("linalg_eig", "linalg_eigvals"), _SYMMETRIC),
+    **dict.fromkeys(("scan", "associative_scan"), "write its steps as a loop of Python"),
+    "map_impl": "write torch.stack([f(row) for row in x]), or `f` for all rows at once",
+    "while_loop": "write so many steps as a loop of Python, and choose by torch.where",
     "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",
     **dict.fromkeys(("nonzero", "nonzero_numpy", "argwhere", "where"), _FOUND),
     **dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive"), _DIFFERENT),
