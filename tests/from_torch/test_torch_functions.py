@@ -312,3 +312,9 @@ def test_whole_numbers_where_halves_are_taken() -> None:
     x = np.array([1, 4, 6])
     assert value("trapz.dx", x) == np.trapezoid(x)
     assert value("margin_ranking_loss.default", x, x, x, margin=0.5) == 0.5
+
+
+def test_the_first_row_of_a_table_may_be_left_as_it_is() -> None:
+    rows = Constant(np.array([0, 2, 0]))
+    found = slopes(lambda x: rule("embedding.default")(x, rows, padding_idx=0), np.ones((3, 2)))
+    np.testing.assert_array_equal(found[0], [[0, 0], [0, 0], [1, 1]])
