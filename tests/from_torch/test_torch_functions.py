@@ -318,3 +318,16 @@ def test_the_first_row_of_a_table_may_be_left_as_it_is() -> None:
     rows = Constant(np.array([0, 2, 0]))
     found = slopes(lambda x: rule("embedding.default")(x, rows, padding_idx=0), np.ones((3, 2)))
     np.testing.assert_array_equal(found[0], [[0, 0], [0, 0], [1, 1]])
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_statistics_of_a_norm_whose_factors_are_wider(place: int) -> None:
+    x = RANDOM.normal(size=(2, 4, 3)).astype("float16")
+    factor = Constant(np.ones(3, "float32"))
+    found = value(lambda x: rule("native_layer_norm.default")(x, [3], factor, None, 0.5)[place], x)
+    wide = x.astype("float32")
+    wanted = [wide.mean(-1), 1 / np.sqrt(wide.var(-1) + 0.5)][place - 1]
+    np.testing.assert_allclose(found[..., 0], wanted, rtol=1e-5, atol=1e-6)
+    other = Constant(np.ones(4, "float32"))
+    norm = rule("_native_batch_norm_legit.no_stats")
+    assert value(lambda x: norm(x, other, None, True, 0.1, 0.5)[place], x).dtype == "float32"

@@ -95,7 +95,8 @@ def batch_norm(
     return y, *new
 
 
-def _statistics(x: Expr, eps: float) -> tuple[Expr, Expr]:
+def _statistics(x: Expr, eps: float, *others: Expr | None) -> tuple[Expr, Expr]:
+    x = _beside(x, *others)
     variance = call("variance", x, _others(x))
     return call("mean", x, _others(x)), call("rsqrt", variance + scalar(eps, x))
 
@@ -115,7 +116,7 @@ def native_batch_norm(
     new: tuple[Expr | None, ...] = (running_mean, running_var)
     if training:
         new = _moved(input, running_mean, running_var, momentum)
-    return y, *_statistics(input, eps), *new
+    return y, *_statistics(input, eps, weight, bias, running_mean), *new
 
 
 @aten("_native_batch_norm_legit_no_training.default")
@@ -129,7 +130,7 @@ def native_batch_norm_inference(
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:
     y = _of_batch(input, weight, bias, running_mean, running_var, False, eps)
-    return y, *_statistics(input, eps)
+    return y, *_statistics(input, eps, weight, bias, running_mean)
 
 
 @aten("_native_batch_norm_legit.no_stats")
@@ -141,7 +142,8 @@ def native_batch_norm_no_stats(
     momentum: float,
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:
-    return _of_batch(input, weight, bias, None, None, training, eps), *_statistics(input, eps)
+    y = _of_batch(input, weight, bias, None, None, training, eps)
+    return y, *_statistics(input, eps, weight, bias)
 
 
 def _of_layer(
@@ -177,11 +179,11 @@ def native_layer_norm(
     bias: Expr | None,
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:
-    ndim = ndim_of(input)
+    ndim, x = ndim_of(input), _beside(input, weight, bias)
     axes = list(range(ndim - len(normalized_shape), ndim))
-    inverse = call("rsqrt", call("variance", input, axes, True) + scalar(eps, input))
+    inverse = call("rsqrt", call("variance", x, axes, True) + scalar(eps, x))
     y = _of_layer(input, normalized_shape, weight, bias, eps)
-    return y, call("mean", input, axes, True), inverse
+    return y, call("mean", x, axes, True), inverse
 
 
 def _of_groups(x: Expr, groups: int, weight: Expr | None, bias: Expr | None, eps: float) -> Expr:
@@ -215,7 +217,7 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:
-    apart = shaped(input, [N, group, -1])
+    apart = shaped(_beside(input, weight, bias), [N, group, -1])
     mean, var = call("mean", apart, [2]), call("variance", apart, [2])
     return _of_groups(input, group, weight, bias, eps), mean, call("rsqrt", var + scalar(eps, var))
 
