@@ -226,12 +226,12 @@ def test_there_are_no_tensors_of_pytorch_to_be_run_on() -> None:
 def test_what_runs_instead_of_a_module_of_pytorch() -> None:
     linear = nn.Linear(2, 3)
     random = np.random.default_rng(0)
-    for parameter in linear.parameters():
-        parameter.data = random.normal(size=parameter.shape).astype("float32")
+    weight, bias = (random.normal(size=size).astype("float32") for size in ((3, 2), (3,)))
+    for parameter, array in zip(linear.parameters(), (weight, bias), strict=True):
+        parameter.data = array
     mod, params = linear.export_tvm({"forward": {"x": nn.spec.Tensor((1, 2), "float32")}})
     run = relax.VirtualMachine(relax.build(mod))["forward"]
     found = run(np.ones((1, 2), "float32"), *[param.data for _, param in params])
-    weight, bias = (param.data.numpy() for _, param in params)
     np.testing.assert_allclose(found, np.ones((1, 2)) @ weight.T + bias, rtol=1e-6)
 
 

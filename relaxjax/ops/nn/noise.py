@@ -27,8 +27,9 @@ def _training_form(shape: Expr, distribution: str, dtype: str, key: Expr) -> Exp
     if distribution != "exponential":
         return call(f"random.{distribution}", key, shape, dtype=dtype)
     u = call("random.uniform", key, shape, dtype=dtype)
-    least = float(jnp.finfo(jax_dtype(dtype)).eps) / 2  # for a logarithm is taken of it at times
-    return call("maximum", -call("log1p", -u), scalar(least, u))
+    # Not 0, for a logarithm is taken of it at times.
+    least = jnp.finfo(jax_dtype(dtype)).eps / 2  # type: ignore[no-untyped-call]  # JAX has no types for it
+    return call("maximum", -call("log1p", -u), scalar(float(least), u))
 
 
 @op(
