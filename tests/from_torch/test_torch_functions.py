@@ -331,3 +331,11 @@ def test_statistics_of_a_norm_whose_factors_are_wider(place: int) -> None:
     other = Constant(np.ones(4, "float32"))
     norm = rule("_native_batch_norm_legit.no_stats")
     assert value(lambda x: norm(x, other, None, True, 0.1, 0.5)[place], x).dtype == "float32"
+
+
+def test_truth_values_are_squared_as_numbers_and_added_as_truths() -> None:
+    x, index = np.array([True, False, False]), Constant(np.array([0, 2]))
+    found = value("square.default", x)
+    assert (found.tolist(), found.dtype) == ([1, 0, 0], "int64")
+    both = value(lambda x, y: rule("index_add.default")(x, 0, index, y, True), x, ~x[:2])
+    np.testing.assert_array_equal(both, [True, False, True])

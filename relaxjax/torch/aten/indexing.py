@@ -191,7 +191,7 @@ def index_add(self: Expr, dim: int, index: Expr, source: Expr, alpha: Any = 1) -
     sizes = list(dims_of(updates))
     places = shaped(cast(index, "int64"), [-1 if i == place else 1 for i in range(len(sizes))])
     places = call("broadcast_to", places, ShapeExpr(tuple(sizes)))
-    return call("scatter_elements", self, places, updates, place, "add")
+    return _written(self, places, updates, place, "add")
 
 
 @aten("index_reduce.default")

@@ -20,7 +20,7 @@ _IN_FLOATS = (
     *("tanh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sqrt"),
     *("sigmoid", "erf", "erfc", "lgamma", "sinc"),
 )
-_IN_ANY = ("ceil", "floor", "round", "square", "trunc", "bitwise_not")
+_IN_ANY = ("ceil", "floor", "round", "trunc", "bitwise_not")
 _OTHER_NAMES = {
     "erfinv": ("erf_inv", True),
     "special_erf": ("erf", True),
@@ -47,6 +47,11 @@ for _name in _IN_ANY:
     aten(f"{_name}.default")(_unary(_name, False))
 for _name, (_operator, _in_floats) in _OTHER_NAMES.items():
     aten(f"{_name}.default")(_unary(_operator, _in_floats))
+
+
+@aten("square.default")
+def square(self: Expr) -> Expr:
+    return call("square", cast(self, "int64") if dtype_of(self) == "bool" else self)
 
 
 @aten("sign.default", "sgn.default")
