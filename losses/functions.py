@@ -13,6 +13,7 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.wording import counted
 from relaxjax.ops.lax import (
     JaxSymbols,
     OwnRule,
@@ -38,7 +39,8 @@ class RelaxLoss:
         params = self.function.params
         if len(args) != len(params):
             raise TypeError(
-                f"the loss function takes {len(params)} arguments, but {len(args)} were given"
+                f"the loss function takes "
+                f"{counted(len(params), 'argument')}, but {len(args)} were given"
             )
         for param, arg in zip(params, args, strict=True):
             given = arg.ty if isinstance(arg, Var) else arg

@@ -16,6 +16,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType, TupleType, Type, dtype_name, is_float
 from relaxjax.ir.walk import used_vars
+from relaxjax.ir.wording import a_kind
 
 _CALL_INIT = "Please call init() for the optimizer before"
 
@@ -272,8 +273,8 @@ def _arrays(optimizer: str, state: Any) -> States:
     if isinstance(state, tuple | list):
         return tuple(np.asarray(array) for array in state)
     raise TypeError(
-        f"`initial_state` of {optimizer} must return a tuple of arrays, but it returned a "
-        f"{type(state).__name__}"
+        f"`initial_state` of {optimizer} must return a tuple of arrays, but it returned "
+        f"{a_kind(state)}"
     )
 
 

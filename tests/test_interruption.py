@@ -50,3 +50,32 @@ def test_other_programs_and_other_errors_are_as_python_has_them(tmp_path: Path) 
     result = started(tmp_path, "raise RuntimeError('broken')", str(tmp_path / "relaxjax"))
     assert result.returncode == 1
     assert result.stderr.endswith("\nRuntimeError: broken\n")
+
+
+LOST = """import gc, os, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def when_collected(phase, info):
+    gc.callbacks.remove(when_collected)
+    os.kill(os.getpid(), signal.SIGINT)
+gc.callbacks.append(when_collected)
+gc.collect()
+time.sleep(20)
+"""
+
+
+def test_an_interruption_while_garbage_is_collected_is_not_lost(tmp_path: Path) -> None:
+    """Python ignores what a function raises that is called then."""
+    (tmp_path / "relaxjax").write_text(SCRIPT)
+    result = started(tmp_path, LOST, str(tmp_path / "relaxjax"))
+    assert (result.returncode, result.stdout) == (130, "")
+    assert result.stderr == "relaxjax: interrupted\n"
+
+
+def test_other_errors_that_python_ignores_are_told(tmp_path: Path) -> None:
+    (tmp_path / "relaxjax").write_text(SCRIPT)
+    broken = LOST.replace("os.kill(os.getpid(), signal.SIGINT)", "raise RuntimeError('broken')")
+    end = "raise SystemExit(3)\n"
+    result = started(tmp_path, broken.replace("time.sleep(20)\n", end), str(tmp_path / "relaxjax"))
+    assert result.returncode == 3
+    assert "Exception ignored" in result.stderr
+    assert "RuntimeError: broken" in result.stderr

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.wording import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ def checked_config(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
     for name, value in (config or {}).items():
         if name not in OPTIONS:
             raise ValueError(
-                f"there is no config option `{name}`{did_you_mean(name, list(OPTIONS))}"
+                f"there is no config option `{name}`{did_you_mean(name, list(OPTIONS))}: there "
+                f"{f'are {quoted(OPTIONS)}' if OPTIONS else 'are none'}, and each pass takes "
+                "its options as arguments"
             )
         kind = OPTIONS[name].kind
         if not _fits(value, kind):

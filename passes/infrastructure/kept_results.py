@@ -26,6 +26,7 @@ from relaxjax.ir.serialize import load_json, save_json
 from relaxjax.ir.span import Span
 from relaxjax.ir.walk import post_order
 from relaxjax.ir.whole_file import write_whole
+from relaxjax.ir.wording import a_kind
 from relaxjax.ops.lax.prototypes import LEARNED
 
 from .context import PassContext
@@ -123,7 +124,7 @@ def _read(path: Path, zeros: str) -> IRModule | None:
             raise ValueError("it is damaged")
         mod = load_json(content)
         if not isinstance(mod, IRModule):
-            raise ValueError(f"it holds a {type(mod).__name__}")
+            raise ValueError(f"it holds {a_kind(mod)}")
         found = _with_zeros(mod, zeros)
     except OSError:
         return None

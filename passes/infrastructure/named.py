@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.wording import a_kind
 
 from .base import FACTORIES, PassFactory
 
@@ -51,6 +52,4 @@ def _problem(point: EntryPoint) -> str | None:
         return f"cannot be imported: {type(error).__name__}: {error}"
     if isinstance(found, ModuleType | PassFactory):
         return None
-    return (
-        f"is a {type(found).__name__}: name a module, or a pass that is declared by `pass_factory`"
-    )
+    return f"is {a_kind(found)}: name a module, or a pass that is declared by `pass_factory`"

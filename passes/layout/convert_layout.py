@@ -34,6 +34,11 @@ def ConvertLayout(
         table = layout_cb(call) if layout_cb is not None else desired_layouts or {}
         return chosen(call, table)
 
+    if not isinstance(desired_layouts or {}, Mapping):
+        raise TypeError(
+            "`desired_layouts` must be a mapping from operators to layouts, such as "
+            f'{{"relax.nn.conv2d": ["NHWC", "OHWI"]}}, found {desired_layouts!r}'
+        )
     for name in desired_layouts or ():
         _require_choice(name)
     return rearranged(function, choose, transposed)

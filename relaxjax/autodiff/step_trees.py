@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from relaxjax.ir.wording import a_kind
+
 from .arguments import without_numbers
 
 Arrays = tuple[Any, ...]
@@ -82,7 +84,7 @@ def _refuse_unhashable(nested: Any) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(nested):
         if not is_array(leaf) and not _is_hashable(leaf):
             raise TypeError(
-                f"the leaf {_path(path)} is a {type(leaf).__name__}, which is no array and cannot "
+                f"the leaf {_path(path)} is {a_kind(leaf)}, which is no array and cannot "
                 "be hashed, so that no compiled step can be told by it: make it an array, or "
                 "leave it out"
             )

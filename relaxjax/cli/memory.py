@@ -36,7 +36,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import type_symbols
-from relaxjax.ir.wording import quoted
+from relaxjax.ir.wording import listed
 from relaxjax.passes import (
     CanonicalizeBindings,
     EliminateCommonSubexpr,
@@ -98,6 +98,11 @@ def _report(args: argparse.Namespace) -> MemoryReport:
         return memory_of_step(mod)
     if args.loss is not None:
         mod, name = with_loss(mod, args.loss, args.function), f"{BACKBONE}_loss_adjoint"
+    if name not in mod and args.function is None and BACKBONE in mod:
+        raise InputError(
+            f"the module has no function `{name}`, but a model, `{BACKBONE}`: say by --loss which "
+            "loss of it, such as --loss mse"
+        )
     mod, name = _adjoint(with_sizes(mod, args.set), name)
     policy = args.policy or (None if args.budget else "free")
     return memory(
@@ -114,8 +119,9 @@ def _adjoint(mod: IRModule, name: str) -> tuple[IRModule, str]:
     """The module with the adjoint as it is compiled, and the name of that."""
     unknown = sorted({symbol.name for p in mod[name].params for symbol in type_symbols(p.ty)})
     if unknown:
-        listed = quoted(unknown)
-        raise InputError(f"the size of {listed} is not known: write --set {unknown[0]}=32")
+        known = "size of {} is" if len(unknown) == 1 else "sizes of {} are"
+        settings = " ".join(f"--set {name}=32" for name in unknown)
+        raise InputError(f"the {known.format(listed(unknown))} not known: write {settings}")
     if not name.endswith("_adjoint"):
         _check_scalar(name, mod[name])
         mod, name = SimplifyGradient()(Gradient(name)(mod)), f"{name}_adjoint"

@@ -63,6 +63,7 @@ from .train_setup import (
     in_half_precision,
     input_types,
     make_trainer,
+    of_planned_sizes,
     scores_type,
     with_backbone,
 )
@@ -145,7 +146,8 @@ def add_optimizer(group: Any) -> None:
     group.add_argument(
         "--policy", choices=(*POLICIES, OFFLOAD),
         help="which values to compute again in the backward part, as of `relaxjax memory`\n"
-        "(auto: free where that takes no longer)",
+        "(auto: free where that takes no longer); but by none, the model is then one for batches\n"
+        "of --batch alone",
     )  # fmt: skip
 
 
@@ -221,6 +223,8 @@ def _run(args: argparse.Namespace) -> int:
         size = _batch_size(args, wanted.dims[0] if wanted.dims else None, len(examples.x))
         steps = args.epochs * (len(examples.x) // size)
         _check_accumulation(args, steps)
+        mod = of_planned_sizes(mod, args.policy, size, examples.x.shape[1:])
+        (wanted,) = input_types(mod)
         _check_patience(args, examples, wanted.dims[0] if wanted.dims else None)
         if args.loss in CLASSIFICATION:
             with told_to_all("the classes that the data names"):

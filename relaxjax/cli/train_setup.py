@@ -1,21 +1,22 @@
 """What `relaxjax train` makes of a script, a loss and an optimizer given by name."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from relaxjax import losses
+from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType, dtype_name
-from relaxjax.ir.wording import quoted
+from relaxjax.ir.wording import counted, quoted
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, from_optax
-from relaxjax.passes import SetupTrainer, ToMixedPrecision
+from relaxjax.passes import BindSymbolicVars, SetupTrainer, ToMixedPrecision
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.training import Trainer
 
@@ -76,7 +77,8 @@ def with_backbone(mod: IRModule, inputs: int, states: int) -> IRModule:
     given = len(mod[BACKBONE].params)
     if inputs + states >= given:
         raise InputError(
-            f"`{BACKBONE}` takes {given} arguments: with {inputs} inputs and {states} states no "
+            f"`{BACKBONE}` takes "
+            f"{counted(given, 'argument')}: with {inputs} inputs and {states} states no "
             "parameter is left to train"
         )
     return mod.with_attrs({"param_num": given - inputs - states, "state_num": states})
@@ -118,6 +120,21 @@ def input_types(mod: IRModule) -> list[TensorType]:
             f"{len(types)}: train it from Python, or say by --states how many arguments are states"
         )
     return found
+
+
+def of_planned_sizes(
+    mod: IRModule, policy: str | None, batch: int, example: Sequence[int]
+) -> IRModule:
+    """The module for batches of this size alone, where a policy plans memory, which is for one.
+
+    `example` is the shape of one example; it says what else the model's input leaves open.
+    """
+    if policy in (None, "none"):
+        return mod
+    (wanted,) = input_types(mod)
+    pairs = zip(wanted.dims or (), (batch, *example), strict=False)
+    sizes = {dim.name: size for dim, size in pairs if isinstance(dim, SymbolicVar)}
+    return BindSymbolicVars(sizes)(mod) if sizes else mod
 
 
 def make_trainer(mod: IRModule, args: argparse.Namespace, y: Any, steps: int) -> Trainer:

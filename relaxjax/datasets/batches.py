@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.flags import check_flags
+from relaxjax.ir.wording import a_kind
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -33,7 +34,7 @@ def batches(
     for name, given in (("images", images), ("labels", labels)):
         if not hasattr(given, "shape"):
             raise TypeError(
-                f"`{name}` must be an array, but it is a {type(given).__name__}: make one of it by "
+                f"`{name}` must be an array, but it is {a_kind(given)}: make one of it by "
                 "np.asarray(...)"
             )
     if len(images) != len(labels):

@@ -17,6 +17,7 @@ from .walk import (
     type_symbols,
     type_vars,
 )
+from .wording import counted
 
 
 def infer(expr: Expr) -> Expr:
@@ -113,7 +114,7 @@ def _derived_type(call: Call, ty: FuncType) -> Type:
     params = ty.params or ()
     if len(params) != len(call.args):
         raise TypeError(
-            f"`{call.op}` takes {len(params)} arguments, but {len(call.args)} were given"
+            f"`{call.op}` takes {counted(len(params), 'argument')}, but {len(call.args)} were given"
         )
     found: dict[SymbolicVar, Dim] = {}
     for param, arg in zip(params, call.args, strict=True):

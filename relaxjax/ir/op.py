@@ -14,7 +14,7 @@ from .layout import LayoutRule
 from .registry import OPERATORS, did_you_mean, enter, named_operator
 from .scaling import ScalingRule
 from .types import ObjectType, TupleType, Type
-from .wording import quoted
+from .wording import counted, quoted
 
 
 class NoGradient(Enum):
@@ -214,7 +214,7 @@ def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
     if surplus or len(call.args) < required:
         listed = quoted(names)
         raise TypeError(
-            f"{call.op.name} takes {listed}, but the call has {len(call.args)} arguments"
+            f"{call.op.name} takes {listed}, but the call has {counted(len(call.args), 'argument')}"
         )
     _check_attributes(call.op, call.attrs)
     missing = [None] * (len(names) - len(call.args))

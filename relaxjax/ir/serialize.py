@@ -24,6 +24,7 @@ from .node import Node
 from .node_kinds import ENTRIES, KINDS, Entry, Kind, kind_name
 from .span import Span
 from .types import TensorType
+from .wording import a_kind
 
 FORMAT = "relaxjax"
 VERSION = 1
@@ -56,7 +57,7 @@ def load_json(text: str | bytes) -> Node:
         raise ValueError(f"`root` must be the number of a node, found {root!r:.50}")
     node = loader.entries[root]
     if not isinstance(node, Node):
-        raise ValueError(f"the root must be a node, found a {type(node).__name__}")
+        raise ValueError(f"the root must be a node, found {a_kind(node)}")
     return node
 
 

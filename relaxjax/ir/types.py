@@ -11,6 +11,7 @@ from .dims import Dim, as_dim
 from .dtypes import checked_dtype, numpy_dtype_name
 from .node import Node, also_called
 from .span import Span
+from .wording import counted
 
 
 class Type(Node):
@@ -186,7 +187,7 @@ def _rank(ndim: Any, dims: tuple[Dim, ...] | None, name: str) -> int:
     if not isinstance(ndim, int) or ndim < -1:
         raise ValueError(f"`ndim` is the number of dimensions, or -1 if unknown, found {ndim!r}")
     if dims is not None and ndim not in (-1, len(dims)):
-        raise ValueError(f"`ndim` is {ndim}, but `{name}` has {len(dims)} dimensions")
+        raise ValueError(f"`ndim` is {ndim}, but `{name}` has {counted(len(dims), 'dimension')}")
     return ndim if dims is None else len(dims)
 
 

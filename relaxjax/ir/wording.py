@@ -18,6 +18,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def a_kind(value: object) -> str:
+    """The kind of a value with its article: "an ndarray", "a tuple", and "None" alone."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    begins_open = name.startswith((*"aeioAEIO", "ndarray"))  # which is read as "en-dee"
+    return f"{'an' if begins_open else 'a'} {name}"
+
+
 def tuple_text(items: Iterable[str]) -> str:
     """The items in round brackets, as a Python tuple."""
     texts = list(items)

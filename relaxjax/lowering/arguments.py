@@ -256,7 +256,7 @@ def _verify_dims(
 ) -> None:
     if ndim >= 0 and len(sizes) != ndim:
         raise ArgumentError(
-            f"{where}{subject} must have {ndim} dimensions, "
+            f"{where}{subject} must have {counted(ndim, 'dimension')}, "
             f"found {len(sizes)}: its shape is {tuple(sizes)}"
         )
     for index, (dim, size) in enumerate(zip(dims or (), sizes, strict=False)):

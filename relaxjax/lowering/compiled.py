@@ -117,7 +117,7 @@ class CompiledFunction:
     def lowered(self, args: Sequence[Any]) -> Any:
         """JAX's own lowered program for arguments like `args`."""
         values = self.checked(args)
-        return self._jitted(values).lower(*values)
+        return self._jitted(values).lower(*map(_without_constants, values))
 
     def _first_call(self, args: Sequence[Any]) -> Any:
         values = self.checked(args)
@@ -148,15 +148,22 @@ class CompiledFunction:
         return self.source.with_functions({**fixed, self.name: legal[self.name]})
 
     def _compiled(self, args: Sequence[Any]) -> Callable[..., Any]:
-        return self._placed(self._jitted(args))
+        program = self._jitted(args)
+        if all(value is _without_constants(value) for value in args):
+            return self._placed(program)
+        return self._placed(lambda *values: program(*map(_without_constants, values)))
 
     def _jitted(self, args: Sequence[Any]) -> Any:
-        """The function under `jax.jit`; what is no array is part of the program."""
-        constant = [i for i, arg in enumerate(args) if not holds_arrays(arg)]
+        """The function under `jax.jit`; what is no array is part of the program.
+
+        So are sizes beside arrays in a tuple, which is given without them.
+        """
+        constant = [i for i, arg in enumerate(args) if not _some_arrays(arg)]
         donated = [i for i in self.donated if i not in constant]
+        held = list(map(_constants, args))
 
         def run(*values: Any) -> Any:
-            return self._run(*values)
+            return self._run(*map(_with_constants, held, values))
 
         run.__name__ = self.name
         return jax.jit(run, static_argnums=constant, donate_argnums=donated)
@@ -197,6 +204,34 @@ def holds_arrays(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(map(holds_arrays, value))
     return isinstance(value, jax.Array | np.ndarray)
+
+
+def _some_arrays(value: Any) -> bool:
+    """Whether a value is an array, or a tuple in which there are some, or nothing at all."""
+    if isinstance(value, tuple | list):
+        return not value or any(map(_some_arrays, value))
+    return isinstance(value, jax.Array | np.ndarray)
+
+
+def _without_constants(value: Any) -> Any:
+    """A tuple of arrays and others with None for the others; any other value as it is."""
+    if holds_arrays(value) or not _some_arrays(value):
+        return value
+    return tuple(_without_constants(one) if _some_arrays(one) else None for one in value)
+
+
+def _constants(value: Any) -> Any:
+    """What of a value is no array, None in the place of each array."""
+    if isinstance(value, tuple | list):
+        return tuple(map(_constants, value))
+    return None if isinstance(value, jax.Array | np.ndarray) else value
+
+
+def _with_constants(constants: Any, value: Any) -> Any:
+    """A value with the constants in the place of each None."""
+    if isinstance(value, tuple | list) and isinstance(constants, tuple):
+        return tuple(map(_with_constants, constants, value))
+    return constants if value is None else value
 
 
 def _holds_functions(value: Any) -> bool:

@@ -43,7 +43,8 @@ def converter(annotation: Any, optional: bool) -> Callable[[Any], Any]:
 def _argument(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
-    raise TypeError(f"must be a Relax expression, but {_described(value)} was given")
+    mend = f"; write R.const({value!r}, dtype)" if isinstance(value, int | float) else ""
+    raise TypeError(f"must be a Relax expression, but {_described(value)} was given{mend}")
 
 
 def all_arguments(values: Any) -> tuple[Expr, ...]:

@@ -13,6 +13,7 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, is_float
+from relaxjax.ir.wording import counted
 
 from .arrays import cast, jax_dtype
 from .conversions import DType
@@ -75,7 +76,9 @@ ones, ones_like = filled("ones", 1, "ones")
 
 def _require_scalar(fill_value: TensorType) -> None:
     if fill_value.ndim > 0:
-        raise OpError(f"`fill_value` must be a scalar, but it has {fill_value.ndim} dimensions")
+        raise OpError(
+            f"`fill_value` must be a scalar, but it has {counted(fill_value.ndim, 'dimension')}"
+        )
 
 
 def _full_gradient(g: Expr, y: Expr, shape: Expr, fill_value: Expr, dtype: Any) -> Any:

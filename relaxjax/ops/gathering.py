@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Expr, PrimExpr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT, Partial
 from relaxjax.ir.types import PrimType, TensorType, TupleType
+from relaxjax.ir.wording import counted
 
 from .arrays import as_places, jax_dtype
 from .axis_layouts import axis_rule
@@ -64,7 +65,9 @@ def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> Ten
     if data.ndim >= 0:
         normalize_axis(axis, data.ndim)
         if indices.ndim not in (-1, data.ndim):
-            raise OpError(f"`indices` must have {data.ndim} dimensions, found {indices.ndim}")
+            raise OpError(
+                f"`indices` must have {counted(data.ndim, 'dimension')}, found {indices.ndim}"
+            )
     if data.ndim < 0 or indices.ndim < 0:
         return TensorType(None, data.dtype, vdevice=data.vdevice)
     require_read("data", data, [axis], indices.dims)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, np_dtype
 from relaxjax.ir.types import PrimType, TensorType
+from relaxjax.ir.wording import counted
 
 from .arrays import as_places
 from .axis_layouts import TAKEN
@@ -103,7 +104,9 @@ def taken_type(x: TensorType, indices: Expr, axis: int | None) -> TensorType:
     """The type of the slices at `indices` along `axis`."""
     places = _places_type(indices)
     if axis is None and x.ndim not in (-1, 1):
-        raise OpError(f"`axis` may be left out for a vector only, but `x` has {x.ndim} dimensions")
+        raise OpError(
+            f"`axis` may be left out for a vector only, but `x` has {counted(x.ndim, 'dimension')}"
+        )
     if x.ndim < 0 or places.ndim < 0:
         return TensorType(None, x.dtype, vdevice=x.vdevice)
     along = normalize_axis(axis or 0, x.ndim)

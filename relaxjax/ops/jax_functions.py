@@ -8,6 +8,7 @@ import jax
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.function import SeqExpr
+from relaxjax.ir.wording import a_kind
 
 from .declare import OpError
 from .lax import JaxSymbols, lost_rule, read_jaxpr, whole_function, x64_for
@@ -76,5 +77,5 @@ def _nested(result: Any, leaves: Any, name: str) -> Expr:
         return leaf
     raise OpError(
         f"R.call_jax({name}, …) must give a tensor, or tensors in tuples and lists, "
-        f"but it gives a {type(result).__name__}"
+        f"but it gives {a_kind(result)}"
     )

@@ -17,6 +17,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.index_map import IndexMap, index_axes, index_map, index_map_over
 from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.wording import counted
 
 from .cost_rules import MOVES
 from .declare import OpError, op
@@ -221,7 +222,9 @@ def layout_transform(
     unless `pad_value` says otherwise.
     """
     if x.ndim not in (-1, index_map.ndim):
-        raise OpError(f"`index_map` takes {index_map.ndim} places, but `x` has {x.ndim} dimensions")
+        raise OpError(
+            f"`index_map` takes {index_map.ndim} places, but `x` has {counted(x.ndim, 'dimension')}"
+        )
     if pad_value is not None and not is_float(x.dtype or "float") and pad_value % 1:
         raise OpError(f"`pad_value` must be an integer for an `x` of {x.dtype}, found {pad_value}")
     _digits(index_map)

@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.infer import call_type
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
+from relaxjax.ir.wording import counted
 
 from .ccl import running_on
 from .cost_rules import UNKNOWN
@@ -95,7 +96,8 @@ def call_local_view(
     given = placements_over(device_mesh, in_placements)
     if len(given) != len(args.fields):
         raise OpError(
-            f"`in_placements` has {len(given)} placements for {len(args.fields)} arguments"
+            f"`in_placements` has {len(given)} placements for "
+            f"{counted(len(args.fields), 'argument')}"
         )
     pairs = enumerate(zip(args.fields, given, strict=True))
     parts = [Var(f"arg{index}", _part(index, ty, place)) for index, (ty, place) in pairs]

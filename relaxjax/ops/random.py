@@ -15,6 +15,7 @@ from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, is_float
+from relaxjax.ir.wording import counted
 
 from .arrays import cast, jax_dtype
 from .conversions import DType, Ints
@@ -32,7 +33,9 @@ def _require_key(key: TensorType) -> None:
     if key.dtype is not None and not key.dtype.startswith("key<"):
         raise OpError(f"`key` must be a random key, as R.random.key(0) makes it, found {key}")
     if key.ndim not in (-1, 0):
-        raise OpError(f"`key` must be one key, found {key.ndim} dimensions of them: take one out")
+        raise OpError(
+            f"`key` must be one key, found {counted(key.ndim, 'dimension')} of them: take one out"
+        )
 
 
 def _require_number(name: str, value: Expr, floating: bool) -> TensorType:
@@ -86,7 +89,7 @@ def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
         raise OpError(f"`impl` must be one of {', '.join(_KEY_DTYPES)}, found {impl}")
     ty = _require_number("seed", seed, floating=False)
     if ty.ndim not in (-1, 0):
-        raise OpError(f"`seed` must be one integer, found {ty.ndim} dimensions")
+        raise OpError(f"`seed` must be one integer, found {counted(ty.ndim, 'dimension')}")
     return TensorType((), _KEY_DTYPES[impl])
 
 
@@ -125,7 +128,7 @@ def fold_in(key: TensorType, data: Expr) -> TensorType:
     if isinstance(number, int) and not 0 <= number < 2**32:
         raise OpError(f"`data` must be in [0, 2**32), found {number}")
     if ty.ndim not in (-1, 0):
-        raise OpError(f"`data` must be one integer, found {ty.ndim} dimensions")
+        raise OpError(f"`data` must be one integer, found {counted(ty.ndim, 'dimension')}")
     return TensorType((), key.dtype)
 
 

@@ -9,6 +9,7 @@ from jax import lax
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import counted
 
 from .arrays import added_up
 from .axis_layouts import EXPANDED, SQUEEZED
@@ -174,7 +175,9 @@ def broadcast_to(x: TensorType, shape: ShapeExpr) -> TensorType:
     """`x` repeated along axes of length 1, and along new ones in front, until it has `shape`."""
     ty = on_device_of(shaped(shape, x.dtype), x)
     if x.ndim > ty.ndim >= 0:
-        raise OpError(f"`shape` must have at least {x.ndim} dimensions, as `x`, found {ty.ndim}")
+        raise OpError(
+            f"`shape` must have at least {counted(x.ndim, 'dimension')}, as `x`, found {ty.ndim}"
+        )
     _require_broadcast(x.dims, ty.dims, "x")
     return ty
 

@@ -16,6 +16,7 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, ShapeExpr, np_dtype
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.wording import counted
 
 from .arrays import as_places
 from .cost_rules import MOVES
@@ -42,7 +43,8 @@ def _require_rows(
         raise OpError("a tensor without dimensions has no rows")
     if -1 not in (values.ndim, places.ndim, rank) and values.ndim != places.ndim + rank - 1:
         raise OpError(
-            f"`values` must have {places.ndim + rank - 1} dimensions, those of `places` and of a "
+            f"`values` must have "
+            f"{counted(places.ndim + rank - 1, 'dimension')}, those of `places` and of a "
             f"row, found {values.ndim}"
         )
     if values.dims is None or places.dims is None or dims is None:

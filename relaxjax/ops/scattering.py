@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Expr, Tuple, Var
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import GradientRule, Partial
 from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.wording import counted
 
 from .arrays import as_places
 from .axis_layouts import axis_rule
@@ -146,7 +147,7 @@ def scatter_elements(
         normalize_axis(axis, data.ndim)
     for name, ty in (("indices", indices), ("updates", updates)):
         if -1 not in (ty.ndim, data.ndim) and ty.ndim != data.ndim:
-            raise OpError(f"`{name}` must have {data.ndim} dimensions, found {ty.ndim}")
+            raise OpError(f"`{name}` must have {counted(data.ndim, 'dimension')}, found {ty.ndim}")
     places, found = indices.dims or (), updates.dims or ()
     if any(map(can_prove_different, places, found)):
         raise OpError(

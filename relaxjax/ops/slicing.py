@@ -12,6 +12,7 @@ from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Constant, Expr, PrimExpr, Tuple
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.wording import counted
 
 from .axis_layouts import SLICED, axis_rule
 from .cost_rules import MOVES, PICKS
@@ -258,7 +259,9 @@ def slice_scatter(
         return input_tensor
     along = normalize_axis(axis, input_tensor.ndim)
     if src.ndim not in (-1, input_tensor.ndim):
-        raise OpError(f"`src` must have {input_tensor.ndim} dimensions, found {src.ndim}")
+        raise OpError(
+            f"`src` must have {counted(input_tensor.ndim, 'dimension')}, found {src.ndim}"
+        )
     first, last, stride = (host_dim(value) for value in (start, end, step))
     if isinstance(stride, int) and stride < 1:
         raise OpError(f"`step` must be positive, found {stride}")

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from inspect import Parameter, Signature
 from typing import Any, Protocol
 
+from relaxjax.ir.wording import counted
+
 from .operators import truth
 from .scope import Scope
 
@@ -43,7 +45,9 @@ def lambda_function(reader: Reader, node: ast.Lambda) -> Callable[..., Any]:
 
     def function(*args: Any) -> Any:
         if len(args) != len(names):
-            raise TypeError(f"the lambda takes {len(names)} arguments, but {len(args)} were given")
+            raise TypeError(
+                f"the lambda takes {counted(len(names), 'argument')}, but {len(args)} were given"
+            )
         reader.count_step()
         with reader.scope.within(around, dict(zip(names, args, strict=True))):
             return reader.evaluate(node.body)

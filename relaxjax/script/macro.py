@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relaxjax.ir.arguments import by_name
+from relaxjax.ir.wording import counted
 
 
 def bind_arguments(
@@ -20,7 +21,8 @@ def bind_arguments(
     positional = [item.arg for item in (*given.posonlyargs, *given.args)]
     if len(args) > len(positional):
         raise TypeError(
-            f"`{node.name}` takes {len(positional)} arguments, but {len(args)} were given"
+            f"`{node.name}` takes "
+            f"{counted(len(positional), 'argument')}, but {len(args)} were given"
         )
     names = [*positional, *(item.arg for item in given.kwonlyargs)]
     bound = by_name(node.name, names, args, named)

@@ -121,6 +121,8 @@ def _meta(name: str, data: Mapping[str, Any]) -> TensorMeta:
         tuple(map(_example, data["sizes"])),
         tuple(map(_example, data["strides"])),
         bool(data["requires_grad"]),
+        str(data["device"]["type"]),
+        _example(data["storage_offset"]),
     )
 
 
@@ -207,6 +209,7 @@ _ARGUMENTS: Mapping[str, Callable[[Any], Argument]] = {
     "as_ints": _listed(int),
     "as_float": _float,
     "as_floats": _listed(_float),
+    "as_complex": lambda value: complex(value["real"], value["imag"]),
     "as_bool": bool,
     "as_bools": _listed(bool),
     "as_string": str,

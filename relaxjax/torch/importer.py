@@ -12,9 +12,12 @@ from relaxjax.ir.types import TensorType
 from relaxjax.trainable.names import BACKBONE, PARAM_NUM, STATE_NUM
 
 from .aten import TABLE as TABLE  # importing it declares the operators
+from .aten.promotion import defaulting_to
 from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount
+from .defaults import default_of
 from .errors import TorchImportError
-from .interpreter import Interpreter, check_known
+from .interpreter import OTHERS, Interpreter
+from .known import check_known
 from .program import Argument, Array, Input, Ref, TorchProgram
 from .sizes import Sizes
 
@@ -39,8 +42,9 @@ def import_program(program: TorchProgram) -> Imported:
     Parameters that torch does not train, and buffers, are states. Tied weights are one parameter.
     Buffers that no `state_dict` holds and nothing changes are constants.
     """
-    check_known(program.name, program.graph)
-    return _Import(program).run()
+    check_known(program.name, program.graph, OTHERS)
+    with defaulting_to(default_of(program.graph)):
+        return _Import(program).run()
 
 
 class _Import:

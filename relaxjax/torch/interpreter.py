@@ -1,21 +1,23 @@
 """The graph of a program of PyTorch, node by node, as bindings of Relax."""
 
 import operator
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.dims import can_prove_different, compare
-from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.dims import DimOp, can_prove_different, compare
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var, const
+from relaxjax.ir.op import get_op
 from relaxjax.ir.span import add_location
 from relaxjax.ir.types import TensorType, Type
-from relaxjax.ops.emit import call, dtype_of
+from relaxjax.ops.emit import call, dtype_of, ndim_of, number
 
-from .aten.places import INSTEAD
-from .aten.table import TABLE, Entry, functional, in_place, known, of_out
-from .chosen import BY_MASK, UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same_value
+from .aten.promotion import cast
+from .aten.shapes import shaped
+from .aten.table import TABLE, Entry, functional, in_place, of_out
+from .autocast import Autocast, mend_of, region
+from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same_value
 from .errors import TorchImportError
 from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
 from .sizes import Sizes
@@ -42,8 +44,9 @@ _CHECKS = (
 )
 _WITHOUT_GRADIENTS = "higher_order.wrap_with_set_grad_enabled"
 _AUTOCAST = "higher_order.wrap_with_autocast"
-_OURS = ("aten.", "higher_order.")  # the namespaces of PyTorch's own operators
-_MOST_LINES = 3
+_COND = "higher_order.cond"
+# What is no operator of tensors, and is read all the same.
+OTHERS = frozenset((*_NUMBERS, *_CHECKS, _WITHOUT_GRADIENTS, _AUTOCAST, _COND))
 # What a rule raises for arguments that it cannot take, a scalar where it counts axes among them.
 _REFUSALS = (TypeError, ValueError, NotImplementedError, LookupError, ArithmeticError)
 
@@ -51,8 +54,10 @@ _REFUSALS = (TypeError, ValueError, NotImplementedError, LookupError, Arithmetic
 class Interpreter:
     """Reads nodes into the function that `builder` has open; it holds what each of them gave."""
 
-    def __init__(self, builder: BlockBuilder, sizes: Sizes) -> None:
-        self._builder, self._sizes = builder, sizes
+    def __init__(
+        self, builder: BlockBuilder, sizes: Sizes, autocast: Autocast | None = None
+    ) -> None:
+        self._builder, self._sizes, self._autocast = builder, sizes, autocast
         self._values: dict[str, Any] = {}
         self._metas: dict[str, TensorMeta] = {}
 
@@ -108,13 +113,14 @@ class Interpreter:
             )
         elif node.target == _WITHOUT_GRADIENTS:
             enabled, inner, *given = node.arguments.values()
-            self._inline(node, inner, given, enabled)
+            self._inline(node, inner, given, enabled, self._autocast)
         elif node.target == _AUTOCAST:
-            *_, inner = (one for one in node.arguments.values() if isinstance(one, SubGraph))
-            place = list(node.arguments.values()).index(inner)
-            if list(node.arguments.values())[2]:  # whether it is enabled
-                raise TorchImportError("autocast is not read: export without it")
-            self._inline(node, inner, list(node.arguments.values())[place + 1 :], True)
+            device, dtype, is_enabled, _, inner, *given = node.arguments.values()
+            concerns = any(one.device == device for one in inner.graph.tensors.values())
+            within = region(device, dtype, is_enabled) if concerns else self._autocast
+            self._inline(node, inner, given, True, within)
+        elif node.target == _COND:
+            self._choose(node, *node.arguments.values())
         elif in_place(node.target):
             self._write(node, next(iter(node.arguments)), functional(node.target))
         elif (plain := of_out(node.target)) is not None:
@@ -123,10 +129,15 @@ class Interpreter:
             self._compute(node)
 
     def _inline(
-        self, node: Node, inner: SubGraph, given: Sequence[Argument], with_gradients: bool
+        self,
+        node: Node,
+        inner: SubGraph,
+        given: Sequence[Argument],
+        with_gradients: bool,
+        autocast: Autocast | None,
     ) -> None:
         """A graph as part of this one; without gradients, its results are constants to Gradient."""
-        within = Interpreter(self._builder, self._sizes)
+        within = Interpreter(self._builder, self._sizes, autocast)
         for parameter, argument in zip(inner.graph.inputs, given, strict=True):
             within._values[parameter.name] = self.value(argument)
         within.run(inner.graph)
@@ -141,13 +152,58 @@ class Interpreter:
                 value = Chosen(data, value.mask)
             self._values[name] = value
 
+    def _choose(
+        self,
+        node: Node,
+        condition: Argument,
+        true: SubGraph,
+        false: SubGraph,
+        operands: Sequence[Argument],
+    ) -> None:
+        """One of two graphs, whose functions take all that they need; sizes they know."""
+        chooses = self.read(condition)
+        if isinstance(chooses, bool):
+            self._inline(node, true if chooses else false, operands, True, self._autocast)
+            return
+        given = list(map(self.read, operands))
+        if concerned(node.target, {"operands": given}):
+            raise TorchImportError(f"{UNKNOWN_SIZE}, and a branch takes it: choose by torch.where")
+        if isinstance(chooses, DimOp):
+            chooses = _truth(chooses)
+        branches = [self._branch(graph, given) for graph in (false, true)]
+        index = cast(chooses, "int32")
+        index = shaped(index, []) if ndim_of(index) else index
+        tensors = [one for one in given if isinstance(one, Expr)]
+        found = self._builder.emit(get_op("lax.switch")(index, *branches, *tensors), "chosen")
+        for place, name in enumerate(_flat(node.results)):
+            if name is not None:
+                expr = self._emit(TupleGetItem(found, place), name)
+                self._check(node, name, expr)
+                self._values[name] = Tensor(expr)
+
+    def _branch(self, branch: SubGraph, given: Sequence[Any]) -> Var:
+        """A graph as a function of those of its inputs that are tensors."""
+        within = Interpreter(self._builder, self._sizes, self._autocast)
+        with self._builder.scope():
+            for parameter, value in zip(branch.graph.inputs, given, strict=True):
+                name = self._builder.get_unique_name(parameter.name)
+                within.bind(
+                    parameter.name, Var(name, value.ty) if isinstance(value, Expr) else value
+                )
+            params = [within.read(one) for one in branch.graph.inputs]
+            within.run(branch.graph)
+            results = Tuple(tuple(within.read(one) for one in branch.graph.outputs))
+            body = self._builder.sequence(results)
+        function = make_function([one for one in params if isinstance(one, Var)], body)
+        return self._builder.emit(function, "branch")
+
     def _compute(self, node: Node) -> None:
-        arguments = {name: self.read(one) for name, one in node.arguments.items()}
+        arguments = self._arguments(node)
         if concerned(node.target, arguments):
             self._compute_chosen(node, arguments)
             return
         entry = TABLE[node.target]
-        found = entry.rule(**arguments)
+        found = entry.rule(**arguments, **self._layout(node, entry))
         values = list(found) if isinstance(found, tuple | list) else [found]
         written = values[len(values) - len(entry.writes) :] if entry.writes else []
         for written_to, new in zip(entry.writes, written, strict=True):
@@ -158,6 +214,20 @@ class Interpreter:
         for place, (name, value) in enumerate(zip(_flat(node.results), values, strict=False)):
             if name is not None:
                 self._bind_result(node, entry, name, value, None if is_one else place)
+
+    def _arguments(self, node: Node) -> Mapping[str, Any]:
+        """What a node is given, as it takes it where autocast is on."""
+        given = {name: self.read(one) for name, one in node.arguments.items()}
+        if self._autocast is None:
+            return given
+        found = [self._metas[name].dtype for name in _flat(node.results) if name in self._metas]
+        return self._autocast.cast(node.target, given, found[0] if found else None)
+
+    def _layout(self, node: Node, entry: Entry) -> Mapping[str, TensorMeta]:
+        if not entry.of_memory:
+            return {}
+        first: Ref = next(iter(node.arguments.values()))
+        return {"layout": self._metas[first.name]}
 
     def _compute_chosen(self, node: Node, arguments: Mapping[str, Any]) -> None:
         """What is computed of elements that a mask chooses; they are a tensor again in the end."""
@@ -173,7 +243,9 @@ class Interpreter:
             value = Chosen(self._emit(value.data, name), value.mask)
             meta = self._metas[name]
             if (dtype_of(value.data), value.rest + 1) != (meta.dtype, len(meta.sizes)):
-                raise _fault(node, value.data.ty, TensorType(None, meta.dtype, len(meta.sizes)))
+                raise self._fault(
+                    node, value.data.ty, TensorType(None, meta.dtype, len(meta.sizes))
+                )
         elif isinstance(value, Expr):
             expr = self._emit(value, name)
             self._check(node, name, expr)
@@ -197,6 +269,7 @@ class Interpreter:
         first, *others = node.arguments
         base = self.value(node.arguments[first])
         rest = {name: self.read(node.arguments[name]) for name in others}
+        rest |= self._layout(node, entry)
 
         def get(whole: Expr) -> Expr:
             found = entry.rule(**{first: whole}, **rest)
@@ -236,13 +309,20 @@ class Interpreter:
         if concerned(plain, given):
             new = computed(plain, given, self._same)
         else:
-            new = TABLE[plain].rule(**given)
+            new = self._computed_by(node, plain, given)
         if dtype_of(new) != dtype_of(old):
             new = call("astype", new, dtype_of(old))
         name = _only(node)
         target.write(self._emit(new, name))
         self._check(node, name, target.read())
         self._values[name] = target
+
+    def _computed_by(self, node: Node, plain: str, given: Mapping[str, Any]) -> Expr:
+        """What the overload gives that writes nowhere; it may name its first argument otherwise."""
+        first, *others = given
+        rest = {name: given[name] for name in others}
+        found: Expr = TABLE[plain].rule(given[first], **rest, **self._layout(node, TABLE[plain]))
+        return found
 
     def _emit(self, expr: Expr, name: str) -> Expr:
         if isinstance(expr, Call | TupleGetItem | Tuple):
@@ -257,14 +337,23 @@ class Interpreter:
         if right and isinstance(ty, TensorType) and ty.dims is not None:
             right = len(ty.dims) == len(sizes) and not any(map(can_prove_different, ty.dims, sizes))
         if not right:
-            raise _fault(node, ty, TensorType(sizes, meta.dtype))
+            raise self._fault(node, ty, TensorType(sizes, meta.dtype))
+
+    def _fault(self, node: Node, found: Type | None, wanted: TensorType) -> TorchImportError:
+        mend = "this is a fault of relaxjax, please report it"
+        if isinstance(found, TensorType) and found.dtype and wanted.dtype:
+            is_inside = self._autocast is not None and self._autocast.dtype is not None
+            mend = mend_of(found.dtype, wanted.dtype, is_inside) or mend
+        return TorchImportError(
+            f"{node.target} gives {found} here, and in PyTorch {wanted}: {mend}"
+        )
 
 
-def _fault(node: Node, found: Type | None, wanted: Type) -> TorchImportError:
-    return TorchImportError(
-        f"{node.target} gives {found} here, and in PyTorch {wanted}: this is a fault of relaxjax, "
-        "please report it"
-    )
+def _truth(comparison: DimOp) -> Expr:
+    """A comparison of sizes as a tensor."""
+    signs = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal"}
+    sides = (number(one, const(0, "int64")) for one in (comparison.lhs, comparison.rhs))
+    return call(signs[comparison.kind], *sides)
 
 
 def _flat(results: Sequence[str | tuple[str, ...] | None]) -> list[str | None]:
@@ -275,40 +364,3 @@ def _only(node: Node) -> str:
     (name,) = _flat(node.results)
     assert name is not None
     return name
-
-
-def check_known(name: str, graph: Graph) -> None:
-    """Raise where operators are not known: one error for all of them, with their lines."""
-    counts: Counter[str] = Counter()
-    lines: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for node in _nodes(graph):
-        others = (*_NUMBERS, *_CHECKS, _WITHOUT_GRADIENTS, _AUTOCAST)
-        if known(node.target) or node.target in (*others, BY_MASK):
-            continue
-        counts[node.target] += 1
-        if node.span is not None:
-            lines[node.target][f"{node.span.file}:{node.span.line}"] = None
-    if not counts:
-        return
-    rows = []
-    for target, count in counts.most_common():
-        places = list(lines[target])
-        more = f", and {len(places) - _MOST_LINES} other lines" if len(places) > _MOST_LINES else ""
-        where = f", at {', '.join(places[:_MOST_LINES])}{more}" if places else ""
-        instead = INSTEAD.get(target.split(".")[1]) if target.startswith(_OURS) else None
-        mend = "" if instead is None else f"; {instead}"
-        rows.append(f"  {target}, {count} time{'s' if count > 1 else ''}{where}{mend}")
-    listed = "\n".join(rows)
-    raise TorchImportError(
-        f"`{name}` uses operators of PyTorch that are not known here:\n{listed}\n"
-        "Say it in other operators, or give `program.run_decompositions()`, which spells many of "
-        "them out, but forgets `detach` and `no_grad`"
-    )
-
-
-def _nodes(graph: Graph) -> Iterator[Node]:
-    for node in graph.nodes:
-        yield node
-        for argument in node.arguments.values():
-            if isinstance(argument, SubGraph):
-                yield from _nodes(argument.graph)

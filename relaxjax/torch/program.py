@@ -1,6 +1,6 @@
 """An exported program of PyTorch as plain data: nodes, their arguments, and what is whose."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -33,7 +33,8 @@ Argument: TypeAlias = Any
 class TensorMeta:
     """What torch says of a tensor. A size is a number, or the text of an expression of SymPy.
 
-    `example` and `strides` are those of the tensors that it was exported with, -1 where unknown.
+    `example` and `strides` are those of the tensors that it was exported with, and so is `offset`,
+    the place of its first element in memory; -1 where unknown.
     """
 
     dtype: str
@@ -41,6 +42,8 @@ class TensorMeta:
     example: tuple[int, ...]
     strides: tuple[int, ...]
     requires_grad: bool
+    device: str = "cpu"
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,3 +109,12 @@ class TorchProgram:
 
     def of_kind(self, kind: str) -> Sequence[Input]:
         return [one for one in self.inputs if one.kind == kind]
+
+
+def nodes_of(graph: Graph) -> Iterator[tuple[Node, Mapping[str, TensorMeta]]]:
+    """The nodes of a graph and of those inside of it, each with what is known of its tensors."""
+    for node in graph.nodes:
+        yield node, graph.tensors
+        for argument in node.arguments.values():
+            if isinstance(argument, SubGraph):
+                yield from nodes_of(argument.graph)

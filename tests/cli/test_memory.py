@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from training_command import MODEL as BACKBONE
 
 from relaxjax.cli import main
 from relaxjax.cli.train_setup import LOSSES
@@ -154,6 +155,19 @@ def test_a_budget_has_a_unit(script: str, capsys: Capture) -> None:
 def test_a_budget_that_cannot_hold(script: str, capsys: Capture) -> None:
     assert main(["memory", script, "--set", "n=64", "--budget", "1"]) == 2
     assert "`main_adjoint` cannot be computed within 1 bytes" in capsys.readouterr().err
+
+
+def test_a_model_needs_a_loss(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(BACKBONE)
+    assert main(["memory", str(path)]) == 2
+    assert "no function `main`, but a model, `backbone`: say by --loss" in capsys.readouterr().err
+    path.write_text(
+        '@R.function\ndef main(x: R.Tensor(("n", "m"), "float32")):\n    return R.sum(x)\n'
+    )
+    assert main(["memory", str(path)]) == 2
+    told = "the sizes of `m` and `n` are not known: write --set m=32 --set n=32"
+    assert told in capsys.readouterr().err
 
 
 def test_sizes_must_be_given(script: str, capsys: Capture) -> None:

@@ -1,5 +1,6 @@
 """`relaxjax train`: a script and data in, and a trained model out."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,17 @@ def test_a_training_tells_which_arrays_it_does_not_read(line: Path, capsys: Capt
     np.savez(data, **np.load(data), names=np.arange(3), x_val=np.zeros(1))
     assert train(line, data, "--loss", "mse", "--epochs", 1, "--batch", 8) == 0
     assert f"\nnot read of `{data}`: `names`, `x_val`\n" in capsys.readouterr().out
+
+
+def test_a_policy_plans_for_the_batches_that_are_trained_on(line: Path) -> None:
+    """The model takes batches of any size, and memory is planned for one."""
+    data = line.parent / "line.npz"
+    options = ("--loss", "mse", "--epochs", 1, "--batch", 10)
+    assert train(line, data, *options, "--policy", "minimal") == 0
+    planned = weights(line)["params/w"]
+    shutil.rmtree(line.parent / "run")
+    assert train(line, data, *options) == 0
+    np.testing.assert_allclose(planned, weights(line)["params/w"], rtol=1e-5)
 
 
 def test_targets_of_another_shape_than_the_scores(line: Path, capsys: Capture) -> None:

@@ -20,7 +20,11 @@ def read(name: str) -> ImportedModel:
 
 @pytest.mark.filterwarnings("ignore:.* went through `run_decompositions")
 @pytest.mark.parametrize(
-    "name", ["block", "block_functional", "cnn", "encoder", "encoder_functional", "masked", "tied"]
+    "name",
+    [
+        *("block", "block_functional", "cnn", "encoder", "encoder_functional", "masked"),
+        *("strided", "tied"),
+    ],
 )
 def test_outputs_states_and_gradients_are_those_of_torch(name: str) -> None:
     arrays = dict(np.load(FILES / f"{name.removesuffix('_functional')}.npz"))

@@ -249,15 +249,15 @@ def test_an_input_or_output_that_is_not_read(part: str) -> None:
     assert f"an {part} of the kind `token` is not read" in refusal(with_model(other))
 
 
-def test_autocast() -> None:
-    def cast(data: Any) -> None:
-        (node,) = (one for one in nodes(data) if "higher_order" in one["target"])
-        node["target"] = "torch.ops.higher_order.wrap_with_autocast"
-        device = {"as_string": "cpu"}, {"as_none": True}, {"as_bool": True}, {"as_none": True}
-        node["inputs"][:1] = [{"name": "", "arg": one, "kind": 1} for one in device]
+def test_a_program_that_was_exported_inside_of_autocast() -> None:
+    """Its types tell of casts, of which it holds nothing."""
 
-    text = refusal(with_model(cast), name="tied.pt2")
-    assert "autocast is not read: export without it" in text
+    def cast(data: Any) -> None:
+        name = nodes(data)[0]["outputs"][0]["as_tensor"]["name"]
+        data["graph_module"]["graph"]["tensor_values"][name]["dtype"] = 13
+
+    text = refusal(with_model(cast))
+    assert "of which the program holds nothing: enter it in `forward`" in text
 
 
 def test_an_input_that_is_a_number() -> None:

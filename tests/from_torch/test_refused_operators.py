@@ -10,6 +10,7 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
 from relaxjax.torch.aten import TABLE
+from relaxjax.torch.program import TensorMeta
 
 N = SymbolicVar("n")
 
@@ -20,8 +21,8 @@ def tensor(*shape: Any, dtype: str = "float32") -> Var:
 
 IMAGE, MASK, PLACES = tensor(2, 3, 7, 7), tensor(4, dtype="bool"), tensor(4, dtype="int64")
 SCALE, SQUARE = tensor(3), tensor(3, 3)
+LAYOUT = TensorMeta("float32", (3, 3), (3, 3), (3, 1), False)
 BATCH_NORM = (IMAGE, SCALE, SCALE, None, None, False, 0.1, 1e-5, True)
-LSTM = ([tensor(1, 2, 4)] * 2, [tensor(4, 4)] * 5, True, 1, 0.0, False, False, False)
 
 CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "scaled_dot_product_attention.default": (
@@ -43,9 +44,6 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     ),
     "linalg_svd.default": (
         (tensor(3, 5),), {}, "has singular values for, whose directions are free: give `full_m"
-    ),
-    "alpha_dropout.default": (
-        (IMAGE, 0.5, True), {}, "to a value other than 0 is not drawn here: export the model"
     ),
     "svd.default": ((SQUARE,), {"compute_uv": False}, "write torch.linalg.svdvals"),
     "linalg_qr.default": ((SQUARE,), {"mode": "r"}, 'in PyTorch: give `mode="reduced"`'),
@@ -69,7 +67,25 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "upsample_nearest2d.vec": (
         (tensor(1, 2, N, N), None, [1.5, 1.5]), {}, "an axis of n times 1.5 has no size"
     ),
-    "lstm.input": ((tensor(5, 2, 4), *LSTM), {}, "an LSTM with projections"),
+    "linspace.default": (
+        (0, 10, 5), {"dtype": "int64"}, "in int64, which PyTorch does not round alike everywhere"
+    ),
+    "linalg_householder_product.default": (
+        (tensor(3, 3, dtype="complex64"), tensor(3, dtype="complex64")), {},
+        "reflections of complex numbers are not there here"
+    ),
+    "lgamma.default": (
+        (tensor(3, dtype="complex64"),), {}, "`lgamma` of complex numbers is not there here"
+    ),
+    "as_strided.default": (
+        (SQUARE, [2, N], [3, 1]), {"layout": LAYOUT}, "by sizes or strides that are not known"
+    ),
+    "as_strided_copy.default": (
+        (SQUARE, [2, 2], [3, 1], 8), {"layout": LAYOUT}, "it shows elements 8 to 12 of a tensor"
+    ),
+    "as_strided_scatter.default": (
+        (SQUARE, SQUARE, [3, 3], [0, 1]), {"layout": LAYOUT}, "that is at several places: write to"
+    ),
     "matrix_exp.default": (
         (tensor(3, 3, dtype="complex64"),), {}, "a matrix of complex numbers is not there here"
     ),
@@ -84,3 +100,9 @@ def test_an_operator_is_refused_with_its_reason(target: str) -> None:
     rule: Callable[..., Any] = TABLE[f"aten.{target}"].rule
     with pytest.raises(ValueError, match=re.escape(message)):
         rule(*given, **options)
+
+
+def test_memory_with_gaps_is_not_shown() -> None:
+    layout = TensorMeta("float32", (3, 3), (3, 3), (6, 1), False)
+    with pytest.raises(ValueError, match=re.escape("which has gaps or elements that are several")):
+        TABLE["aten.as_strided.default"].rule(SQUARE, [2], [3], layout=layout)

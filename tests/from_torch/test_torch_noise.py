@@ -38,6 +38,8 @@ CASES: list[tuple[str, dict[str, Any], float, float]] = [
     ("normal.float_float", {"mean": 3.0, "std": 2.0, "size": [4000]}, 3, 2),
     ("normal.default", {"mean": 1.0}, 1, 1),
     ("uniform.default", {"from": -1.0, "to": 3.0}, 1, 4 * 12**-0.5),
+    ("exponential.default", {}, 1, 1),
+    ("exponential.default", {"lambd": 4.0}, 0.25, 0.25),
 ]
 
 
@@ -46,6 +48,7 @@ def test_what_is_drawn(name: str, options: Any, mean: float, deviation: float) -
     mod = model((name, options))
     np.testing.assert_allclose(to_jax(mod, "backbone")(X)[0], mean, rtol=1e-6)
     found, _ = to_jax(DecomposeOpsForTraining()(mod), "backbone")(X, jax.random.key(1))
+    assert name != "exponential.default" or found.min() > 0  # a logarithm is taken of it
     assert found.mean() == pytest.approx(mean, abs=0.1)
     assert found.std() == pytest.approx(deviation, rel=0.1)
 

@@ -15,7 +15,8 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.torch import TorchImportError
 from relaxjax.torch.aten import TABLE
 from relaxjax.torch.aten.places import INSTEAD
-from relaxjax.torch.interpreter import check_known
+from relaxjax.torch.interpreter import OTHERS
+from relaxjax.torch.known import check_known
 from relaxjax.torch.program import Graph, Node
 
 RANDOM = np.random.default_rng(0)
@@ -164,10 +165,6 @@ def _tensor(*shape: Any, dtype: str = "float32") -> Var:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "rows of searches": (
-        lambda: TABLE["aten.searchsorted.Tensor"].rule(_tensor(2, 3), _tensor(2, 3)),
-        "a search in several rows",
-    ),
     "the largest rows": (
         lambda: TABLE["aten.embedding_bag.default"].rule(_tensor(6, 3), IDS, OFFSETS, mode=2),
         "bags of the largest rows",
@@ -191,10 +188,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: TABLE["aten.tril_indices.default"].rule(SymbolicVar("n"), 3),
         "the places in a triangle of n by 3, which is not known",
     ),
-    "a matrix to the right": (
-        lambda: TABLE["aten.linalg_solve.default"].rule(_tensor(3, 3), _tensor(3, 3), left=False),
-        "transpose both sides",
-    ),
 }
 
 
@@ -210,7 +203,7 @@ def test_what_has_no_known_size_is_listed_with_what_to_do(name: str) -> None:
     span = Span("net.py", 7, 0, 7, 1)
     nodes = Node(f"aten.{name}.default", {}, ("y",), span), Node("my.kernel.default", {}, ("z",))
     with pytest.raises(TorchImportError) as caught:
-        check_known("net", Graph((), nodes, (), {}))
+        check_known("net", Graph((), nodes, (), {}), OTHERS)
     first, second = str(caught.value).splitlines()[1:3]
     assert first == f"  aten.{name}.default, 1 time, at net.py:7; {INSTEAD[name]}"
     assert second == "  my.kernel.default, 1 time"

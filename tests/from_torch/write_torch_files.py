@@ -1,6 +1,8 @@
 """Write the files that the tests here read; this needs PyTorch, and the tests do not.
 
-python tests/from_torch/write_torch_files.py
+python tests/from_torch/write_torch_files.py [NAMES]
+
+Without names it writes all of them; a name is that of a model below.
 """
 
 import importlib
@@ -97,6 +99,66 @@ def masked_inputs() -> Any:
     return torch.randn(2, 3, 4), targets, torch.tensor([[0, -1, 4], [2, 1, -7]]), mask
 
 
+class Branches(nn.Module):  # type: ignore[misc]
+    """One of two graphs, by a number and by a size; one of them inside of another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 4)
+        self.factor = nn.Parameter(torch.tensor([0.5, -1.5, 2.0]))
+
+    def forward(self, x: Any, y: Any) -> Any:
+        def inner(x: Any) -> Any:
+            return torch.cond(x.max() > 1, torch.sin, lambda x: x / self.factor, (x,))
+
+        chosen = torch.cond(x.sum() > 0, inner, lambda x: x * self.factor, (x,))
+        several = torch.cond(
+            y.sum() > 0,
+            lambda y: (self.linear(y), y.cos()),
+            lambda y: (self.linear(y).exp(), y * self.factor),
+            (y,),
+        )
+        by_size = torch.cond(
+            x.shape[0] > 4, lambda x: x * self.factor, lambda x: x + self.factor, (x,)
+        )
+        return chosen, *several, by_size
+
+
+class Autocast(nn.Module):  # type: ignore[misc]
+    """Products in bfloat16, losses in float32, and a region inside where nothing is cast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm, self.last = nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            hidden = self.norm(torch.relu(self.linear(x)))
+            scores = self.last(hidden)
+            with torch.autocast("cpu", enabled=False):
+                exact = self.linear(x)
+            both = torch.cat([hidden, exact])
+            products = torch.einsum("ij,kj->ik", x, self.linear.weight)
+            with torch.autocast("cuda", dtype=torch.float16):  # where none of these tensors is
+                error = nn.functional.mse_loss(scores, exact[:, :2])
+        return scores.float(), both, error, products.float()
+
+
+class Strided(nn.Module):  # type: ignore[misc]
+    """What shows memory by strides, of a tensor that lies there the other way round, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 6))
+
+    def forward(self, x: Any) -> Any:
+        windows = self.weight.as_strided((2, 3, 2), (6, 2, 1), 6)
+        turned = (self.weight * 2).T.as_strided((3, 2), (7, 1))
+        written = x + self.weight
+        written.as_strided((4,), (7,)).mul_(3)
+        return windows, turned, written
+
+
 def encoder() -> Any:
     return nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True)
 
@@ -119,26 +181,38 @@ MODELS: dict[str, Any] = {
     "tied": (Tied, lambda: (torch.randint(0, 11, (3, 5)),)),
     "masked": (Masked, masked_inputs),
     "encoder": (encoder, lambda: (torch.randn(3, 4, 8),)),
+    "branches": (Branches, lambda: (torch.tensor([[0.1, 0.2, 0.3]] * 5), -torch.ones(5, 3))),
+    "autocast": (Autocast, lambda: (torch.randn(5, 3),)),
+    "strided": (Strided, lambda: (torch.randn(4, 6),)),
 }
+FIXED = ("strided",)  # whose first axis has one length alone
 # Those that are written as the functional programs of `run_decompositions`, too.
 FUNCTIONAL = ("block", "encoder")
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
+    for name in names or MODELS:
+        write(name, *MODELS[name])
+    if not names:
+        write_others()
+
+
+def write(name: str, maker: Any, inputs: Any) -> None:
     batch = torch.export.Dim("batch", min=2, max=64)
-    for name, (maker, inputs) in MODELS.items():
-        torch.manual_seed(0)
-        net, given = maker().train(), inputs()
-        shapes = tuple(
-            {key: {0: batch} for key in one} if isinstance(one, dict) else {0: batch}
-            for one in given
-        )
-        exported = torch.export.export(net, given, dynamic_shapes=shapes)
-        _save(exported, _file(name))
-        if name in FUNCTIONAL:
-            _save(exported.run_decompositions(), _file(f"{name}_functional"))
-        arrays = zoo.results(net, given)
-        np.savez_compressed(HERE / "files" / f"{name}.npz", allow_pickle=False, **arrays)
+    torch.manual_seed(0)
+    net, given = maker().train(), inputs()
+    shapes = tuple(
+        {key: {0: batch} for key in one} if isinstance(one, dict) else {0: batch} for one in given
+    )
+    exported = torch.export.export(net, given, dynamic_shapes=None if name in FIXED else shapes)
+    _save(exported, _file(name))
+    if name in FUNCTIONAL:
+        _save(exported.run_decompositions(), _file(f"{name}_functional"))
+    arrays = zoo.results(net, given)
+    np.savez_compressed(HERE / "files" / f"{name}.npz", allow_pickle=False, **arrays)
+
+
+def write_others() -> None:
     with_dropout = Cnn().train()
     given = MODELS["cnn"][1]()
     _save(torch.export.export(with_dropout, given), _file("dropout"))
@@ -189,4 +263,4 @@ def _save(exported: Any, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -12,6 +12,7 @@ from relaxjax import ObjectType, Var, VirtualMachine, build
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.optim import SGD
 from relaxjax.script import relax as R
+from relaxjax.tvm import relax
 from relaxjax.tvm.relax.frontend import nn
 from relaxjax.tvm.relax.frontend.nn import diffusion, op
 from relaxjax.tvm.scope import OutOfScopeNameError
@@ -215,6 +216,23 @@ def test_effects_have_no_place() -> None:
 def test_foreign_code_has_no_place() -> None:
     with pytest.raises(OutOfScopeNameError, match=r"allow_extern=True\)` gives modules of foreign"):
         Perceptron().export_tvm({"forward": X}, allow_extern=True)
+
+
+def test_there_are_no_tensors_of_pytorch_to_be_run_on() -> None:
+    with pytest.raises(OutOfScopeNameError, match=r"`Module\.jit` gives a module that takes tenso"):
+        Perceptron().jit({"forward": X})
+
+
+def test_what_runs_instead_of_a_module_of_pytorch() -> None:
+    linear = nn.Linear(2, 3)
+    random = np.random.default_rng(0)
+    weight, bias = (random.normal(size=size).astype("float32") for size in ((3, 2), (3,)))
+    for parameter, array in zip(linear.parameters(), (weight, bias), strict=True):
+        parameter.data = array
+    mod, params = linear.export_tvm({"forward": {"x": nn.spec.Tensor((1, 2), "float32")}})
+    run = relax.VirtualMachine(relax.build(mod))["forward"]
+    found = run(np.ones((1, 2), "float32"), *[param.data for _, param in params])
+    np.testing.assert_allclose(found, np.ones((1, 2)) @ weight.T + bias, rtol=1e-6)
 
 
 def test_values_that_do_not_fit() -> None:

@@ -104,7 +104,7 @@ def test_operators_are_called_as_they_are_declared() -> None:
 
     assert fault_of(replace(add, args=(X,))) == (
         11,
-        "relax.add takes `x1`, `x2`, but the call has 1 arguments",
+        "relax.add takes `x1`, `x2`, but the call has 1 argument",
     )
     assert fault_of(replace(add, attrs=Attrs(axis=1))) == (11, "relax.add has no attribute `axis`")
     rule, message = fault_of(replace(add, args=(X, FLAG)))
@@ -226,7 +226,7 @@ def test_calls_fit_the_signature() -> None:
         ((rule, message),) = found(IRModule({"f": callee, "main": caller}))
         return rule, message
 
-    assert fault_of(replace(f(X, X), ty=TY)) == (13, "`f` takes 1 arguments, but 2 were given")
+    assert fault_of(replace(f(X, X), ty=TY)) == (13, "`f` takes 1 argument, but 2 were given")
     rule, message = fault_of(replace(f(FLAG), ty=TY))
     assert rule == 13
     assert message.startswith("argument 1 of `f` must be of type R.Tensor((n, 2)")

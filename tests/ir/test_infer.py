@@ -73,7 +73,7 @@ def test_the_first_dimension_found_is_kept_and_must_fit_the_others() -> None:
 
 
 def test_wrong_arguments_are_errors() -> None:
-    with pytest.raises(TypeError, match="`f` takes 1 arguments, but 2 were given"):
+    with pytest.raises(TypeError, match="`f` takes 1 argument, but 2 were given"):
         call_type(ROWS(var(tensor(1)), var(tensor(1))))
     with pytest.raises(TypeError, match=r"argument 1 of `f` must .* but `v` is of type"):
         call_type(ROWS(var(tensor(7, 3))))

@@ -1,8 +1,9 @@
 """How names, counts and sequences are written."""
 
+import numpy as np
 import pytest
 
-from relaxjax.ir.wording import counted, listed, quoted, tuple_text
+from relaxjax.ir.wording import a_kind, counted, listed, quoted, tuple_text
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,8 @@ def test_counts() -> None:
 
 def test_tuples_as_python_has_them() -> None:
     assert [tuple_text(items) for items in ([], ["1"], ["1", "2"])] == ["()", "(1,)", "(1, 2)"]
+
+
+def test_kinds_with_their_articles() -> None:
+    kinds = [a_kind(value) for value in (3, "", (), np.zeros(2), None)]
+    assert kinds == ["an int", "a str", "a tuple", "an ndarray", "None"]

@@ -47,6 +47,16 @@ def filled(s: R.Shape(["n", 2])):
     return z
 
 @R.function
+def beside(
+    t: R.Tuple(R.Tensor((2, 3), "float32"), R.Tuple(R.Shape(["n"]), R.Tensor((), "float32")))
+):
+    n = T.int64()
+    inner = t[1]
+    y = R.add(R.sum(t[0]), inner[1])
+    z = R.broadcast_to(y, R.shape([n]))
+    return z
+
+@R.function
 def count(i: R.Tensor((3,), "int64")):
     j = R.add(i, R.const(1099511627776, "int64"))
     return j
@@ -124,6 +134,15 @@ def test_shapes_are_part_of_the_program() -> None:
     for n in (3, 4):
         chex.assert_trees_all_equal(filled((n, 2)), np.ones((n, 2), "float32"))
     assert len(filled.programs) == 2
+
+
+def test_shapes_beside_arrays_in_a_tuple_are_part_of_the_program() -> None:
+    beside = build(MODULE)["beside"]
+    for n, one in ((2, 1.0), (3, 1.0), (3, 2.0)):
+        found = beside((X, ((n,), np.float32(one))))
+        chex.assert_trees_all_close(found, np.full(n, X.sum() + one, "float32"))
+    assert len(beside.programs) == 2
+    assert beside.lowered([(X, ((2,), np.float32(1)))]).compile() is not None
 
 
 def test_arguments_are_checked_before_jax_converts_them() -> None:

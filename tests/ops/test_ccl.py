@@ -116,7 +116,7 @@ def model(call: str, ins: str = '["R, R"]', outs: str = '["R, R"]', result: str 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"ins": "[]"}, "`in_placements` has 0 placements for 1 arguments"),
+        ({"ins": "[]"}, "`in_placements` has 0 placements for 1 argument"),
         ({"outs": '["R, R", "R, R"]'}, "`out_placements` has 2 placements for 1 results"),
         ({"ins": '["S[2], R"]'}, 'argument 0: the placement "S[2], R" parts dimension 2'),
         ({"ins": '["R"]'}, 'the placement "R" is for 1 axes, but the mesh'),

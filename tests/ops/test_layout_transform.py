@@ -22,7 +22,7 @@ def transformed(layout: Any, *shape: Any, dtype: str = "float32", pad: Any = Non
     [
         (
             lambda: transformed("NC -> CN", 2),
-            "relax.layout_transform: `index_map` takes 2 places, but `x` has 1 dimensions",
+            "relax.layout_transform: `index_map` takes 2 places, but `x` has 1 dimension",
         ),
         (lambda: transformed("NC", 2), "relax.layout_transform: `index_map` must be two layouts"),
         (

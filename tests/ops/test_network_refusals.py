@@ -25,7 +25,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: nn("dropout", t(2), 1.0), "relax.nn.dropout: `rate` must be in [0, 1), found 1.0"),
         (
             lambda: nn("noise", ShapeExpr((2,)), "gamma"),
-            "`distribution` must be normal or uniform, found gamma",
+            "`distribution` must be normal, uniform or exponential, found gamma",
         ),
         (
             lambda: nn("noise", ShapeExpr((2,)), dtype="int32"),
@@ -69,7 +69,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: nn("nll_loss", t(2, 3), i(2, 2)),
-            "`targets` must have 1 dimensions, one less than `predictions`, found 2",
+            "`targets` must have 1 dimension, one less than `predictions`, found 2",
         ),
         (
             lambda: nn("nll_loss", t(2, 3), i(3)),

@@ -115,7 +115,7 @@ def test_half_precision_is_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) 
     [
         (((4, 3, 1), (3, 5), (4,)), "`data` must have 2 dimensions, found 3"),
         (((4, 3), (3,), (4,)), "`weight` must have 2 dimensions, found 1"),
-        (((4, 3), (3, 5), (4,), (1, 5)), "`bias` must have 1 dimensions, found 2"),
+        (((4, 3), (3, 5), (4,), (1, 5)), "`bias` must have 1 dimension, found 2"),
         (
             ((4, 3), (5, 3), (4,)),
             "`weight` must have a dimension of 3 to be multiplied with the rows of `data`, found 5",

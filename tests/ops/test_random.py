@@ -150,11 +150,11 @@ K = TensorType((), "key<fry>")
 S = ShapeExpr((2, 3))
 ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("key", (1.5,), {}, "`seed` must be an integer, found dtype float64"),
-    ("key", (tensor(2, dtype="int32"),), {}, "`seed` must be one integer, found 1 dimensions"),
+    ("key", (tensor(2, dtype="int32"),), {}, "`seed` must be one integer, found 1 dimension"),
     ("key", (S,), {}, "`seed` must be a number or a tensor"),
     ("key", (0, "mersenne"), {}, "`impl` must be one of threefry2x32, rbg, unsafe_rbg"),
     ("normal", (tensor(2, dtype="uint32"), S), {}, r"`key` must be a random key, as R.random.key"),
-    ("normal", (TensorType((2,), "key<fry>"), S), {}, "`key` must be one key, found 1 dimensions"),
+    ("normal", (TensorType((2,), "key<fry>"), S), {}, "`key` must be one key, found 1 dimension"),
     ("normal", (K, S, "int32"), {}, "`dtype` must be a float dtype, found int32"),
     ("normal", (K, (-2,)), {}, "`shape` must have no negative dimension"),
     ("split", (K, -1), {}, r"`num` must not be negative, found \[-1\]"),

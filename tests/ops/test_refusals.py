@@ -126,7 +126,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: call("full", (2,), t(2)),
-            "`fill_value` must be a scalar, but it has 1 dimensions",
+            "`fill_value` must be a scalar, but it has 1 dimension",
         ),
         (lambda: call("eye", 2.5), "relax.eye: `n` must be an integer, found 2.5"),
         (lambda: call("eye", 2, -1), "relax.eye: `m` must not be negative, found -1"),
@@ -277,7 +277,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: call("gather_elements", t(2), i(2, 2)),
-            "`indices` must have 1 dimensions, found 2",
+            "`indices` must have 1 dimension, found 2",
         ),
         (
             lambda: call("scatter_elements", t(2), i(2), t(2), reduction="sub"),
@@ -289,7 +289,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             ),
             "relax.scatter_elements: `data` must have a dtype of numbers, found bool",
         ),
-        (lambda: call("scatter_elements", t(2), i(2), t(1, 2)), "`updates` must have 1 dimensions"),
+        (lambda: call("scatter_elements", t(2), i(2), t(1, 2)), "`updates` must have 1 dimension"),
         (
             lambda: call("scatter_elements", t(2), i(2), t(1)),
             "`updates` must have the shape of `indices`, (2), found (1)",
@@ -353,7 +353,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: call("slice_scatter", t(4), t(2, 2), 0, 2, 1),
-            "relax.slice_scatter: `src` must have 1 dimensions, found 2",
+            "relax.slice_scatter: `src` must have 1 dimension, found 2",
         ),
         (lambda: call("slice_scatter", t(4), t(2), 0, 2, 0), "`step` must be positive, found 0"),
         (

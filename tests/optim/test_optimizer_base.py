@@ -194,6 +194,6 @@ def test_what_a_step_gives_must_be_what_the_next_one_takes(result: Any, match: s
 
 
 def test_an_initial_state_must_be_a_tuple_of_arrays() -> None:
-    match = "`initial_state` of Mistaken must return a tuple of arrays, but it returned a ndarray"
+    match = "`initial_state` of Mistaken must return a tuple of arrays, but it returned an ndarray"
     with pytest.raises(TypeError, match=match):
         Mistaken(np.zeros(3)).init(y)

@@ -144,7 +144,7 @@ NETWORK: dict[str, Callable[..., Any]] = {
     "relax.nn.bias_add": lambda x, bias, axis=1: x + on_axes(bias, [axis], x.ndim),
     "relax.nn.dropout": lambda x, rate=0.5: (x, np.ones_like(x)),
     "relax.nn.noise": lambda shape, distribution="normal", dtype="float32": np.full(
-        shape, {"normal": 0, "uniform": 0.5}[distribution], dtype
+        shape, {"normal": 0, "uniform": 0.5, "exponential": 1}[distribution], dtype
     ),
     "relax.nn.cross_entropy_with_logits": lambda x, y: (
         -(x * y).sum() / (len(x) if x.ndim > 1 else 1)

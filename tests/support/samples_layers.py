@@ -210,6 +210,7 @@ SAMPLES["relax.nn.noise"] = [
     sample(dims(2, 5)),
     sample(dims(), "uniform", "float64"),
     sample(dims(0, 3), distribution="uniform"),
+    sample(dims(2), distribution="exponential"),
 ]
 SAMPLES["relax.shape_of"] = [sample(floats(2, 5)), sample(floats()), sample(integers(0, 7))]
 SAMPLES["relax.shape_to_tensor"] = [sample(dims(2, 5)), sample(dims()), sample(dims(0, 7))]

@@ -18,6 +18,7 @@ from jax.extend import core
 from jax.extend.core import primitives as named_primitives
 
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.wording import counted
 
 _ONE = 1.0
 
@@ -184,7 +185,7 @@ def check_call(name: str, given: Collection[str], count: int) -> None:
             hint = did_you_mean(param, list(eqn.params))
             raise TypeError(f"there is no argument `{param}`{hint}")
     if count < len(eqn.invars):
-        raise TypeError(f"it takes {len(eqn.invars)} arguments, but {count} were given")
+        raise TypeError(f"it takes {counted(len(eqn.invars), 'argument')}, but {count} were given")
 
 
 @cache

@@ -10,6 +10,7 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import OpError, op
@@ -206,7 +207,7 @@ def _losses_dims(predictions: TensorType, targets: TensorType) -> Sequence[Dim] 
         raise OpError("`predictions` must have a dimension for the classes, but it is a scalar")
     if -1 not in (ndim, targets.ndim) and targets.ndim != ndim - 1:
         raise OpError(
-            f"`targets` must have {ndim - 1} dimensions, one less than `predictions`, "
+            f"`targets` must have {counted(ndim - 1, 'dimension')}, one less than `predictions`, "
             f"found {targets.ndim}"
         )
     if predictions.dims is None:

@@ -13,10 +13,10 @@ from relaxjax.ops.conversions import DType
 from relaxjax.ops.cost_rules import FILLS
 from relaxjax.ops.creation import shaped
 from relaxjax.ops.declare import OpError, op
-from relaxjax.ops.emit import call
+from relaxjax.ops.emit import call, scalar
 
 # The distributions, and the mean of each.
-_MEANS = {"normal": 0.0, "uniform": 0.5}
+_MEANS = {"normal": 0.0, "uniform": 0.5, "exponential": 1.0}
 
 
 def _mean(shape: Any, distribution: str, dtype: str) -> Any:
@@ -24,7 +24,12 @@ def _mean(shape: Any, distribution: str, dtype: str) -> Any:
 
 
 def _training_form(shape: Expr, distribution: str, dtype: str, key: Expr) -> Expr:
-    return call(f"random.{distribution}", key, shape, dtype=dtype)
+    if distribution != "exponential":
+        return call(f"random.{distribution}", key, shape, dtype=dtype)
+    u = call("random.uniform", key, shape, dtype=dtype)
+    # Not 0, for a logarithm is taken of it at times.
+    least = jnp.finfo(jax_dtype(dtype)).eps / 2  # type: ignore[no-untyped-call]  # JAX has no types for it
+    return call("maximum", -call("log1p", -u), scalar(float(least), u))
 
 
 @op(
@@ -40,11 +45,13 @@ def _training_form(shape: Expr, distribution: str, dtype: str, key: Expr) -> Exp
 def noise(shape: ShapeExpr, distribution: str = "normal", dtype: DType = "float32") -> TensorType:
     """Random numbers; in inference, and so here, the mean of their distribution instead.
 
-    `distribution` is normal, of mean 0 and variance 1, or uniform, from 0 to 1. In its training
-    form each call draws numbers of its own.
+    `distribution` is normal, of mean 0 and variance 1, uniform, from 0 to 1, or exponential, of
+    mean 1. In its training form each call draws numbers of its own.
     """
     if distribution not in _MEANS:
-        raise OpError(f"`distribution` must be normal or uniform, found {distribution}")
+        raise OpError(
+            f"`distribution` must be normal, uniform or exponential, found {distribution}"
+        )
     if not is_float(dtype):
         raise OpError(f"`dtype` must be a float dtype, found {dtype}")
     return shaped(shape, dtype)

@@ -8,6 +8,7 @@ from jax import lax
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import counted
 from relaxjax.ops.axis_layouts import axis_rule
 from relaxjax.ops.conversions import Axes
 from relaxjax.ops.cost_rules import per_input
@@ -37,7 +38,9 @@ def require_parameters(
 def _require_shape(name: str, parameter: TensorType, dims: Sequence[Dim], of: str) -> None:
     wrong_rank = parameter.ndim not in (-1, len(dims))
     if wrong_rank or (parameter.dims and any(map(can_prove_different, parameter.dims, dims))):
-        found = dims_text(parameter.dims) if parameter.dims else f"{parameter.ndim} dimensions"
+        found = (
+            dims_text(parameter.dims) if parameter.dims else counted(parameter.ndim, "dimension")
+        )
         raise OpError(f"`{name}` must have shape {dims_text(dims)}, as {of}, found {found}")
 
 

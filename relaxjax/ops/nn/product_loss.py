@@ -16,6 +16,7 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr, TupleGetItem
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import counting, dims_at
 from relaxjax.ops.declare import OpError, op
@@ -162,7 +163,7 @@ def _loss_type(
     require_float(data, "data")
     for name, ty, ndim in (("data", data, 2), ("weight", weight, 2), ("bias", bias, 1)):
         if ty is not None and ty.ndim not in (-1, ndim):
-            raise OpError(f"`{name}` must have {ndim} dimensions, found {ty.ndim}")
+            raise OpError(f"`{name}` must have {counted(ndim, 'dimension')}, found {ty.ndim}")
     dtype = common_dtype(data=data, weight=weight, **({} if bias is None else {"bias": bias}))
     words = _words(data, weight, bias, transposed)
     scores = TensorType(None, dtype, 2, common_vdevice(data, weight))

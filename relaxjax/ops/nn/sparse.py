@@ -10,6 +10,7 @@ from jax import lax
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
@@ -104,7 +105,7 @@ def sparse_dense(
     parts = {"weight_data": (weight_data, 3), "weight_indices": (weight_indices, 1)}
     for name, (ty, ndim) in {**parts, "weight_indptr": (weight_indptr, 1)}.items():
         if ty.ndim not in (-1, ndim):
-            raise OpError(f"`{name}` must have {ndim} dimensions, found {ty.ndim}")
+            raise OpError(f"`{name}` must have {counted(ndim, 'dimension')}, found {ty.ndim}")
     if data.ndim == 0:
         raise OpError("`data` must have at least 1 dimension, found a scalar")
     blocks, starts = weight_data.dims, weight_indptr.dims

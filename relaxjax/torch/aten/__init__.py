@@ -4,6 +4,7 @@ from . import antialiased as antialiased
 from . import areas as areas
 from . import attending as attending
 from . import binary as binary
+from . import checked as checked
 from . import copies as copies
 from . import creation as creation
 from . import decompositions as decompositions
@@ -17,6 +18,7 @@ from . import losses as losses
 from . import matrices as matrices
 from . import matrix_norms as matrix_norms
 from . import max_places as max_places
+from . import memory as memory
 from . import noise as noise
 from . import norms as norms
 from . import order as order
@@ -28,6 +30,7 @@ from . import pooling as pooling
 from . import products as products
 from . import recurrent as recurrent
 from . import reductions as reductions
+from . import reflections as reflections
 from . import resizing as resizing
 from . import shapes as shapes
 from . import short_time as short_time

@@ -3,8 +3,10 @@
 from typing import Any
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import call, dims_of, ndim_of
+from relaxjax.ops.emit import call, dims_of, ndim_of, scalar
 
+from .binary import mul
+from .promotion import floating
 from .reductions import reduced
 from .shapes import place_of, shaped
 from .slicing import diff, sliced
@@ -13,10 +15,11 @@ from .table import aten
 
 def _pieces(y: Expr, width: Any, dim: int) -> Expr:
     """The area between each point and the next one."""
+    y = floating(y)
     place = place_of(dim, ndim_of(y))
     count = dims_of(y)[place]
-    area: Expr = (sliced(y, place, 0, count - 1) + sliced(y, place, 1, count)) * 0.5 * width
-    return area
+    both = sliced(y, place, 0, count - 1) + sliced(y, place, 1, count)
+    return mul(both * scalar(0.5, y), width)
 
 
 def _widths(y: Expr, x: Expr, dim: int) -> Expr:

@@ -7,6 +7,7 @@ from typing import Any
 from relaxjax.ir.expr import Constant, Expr
 from relaxjax.ops.emit import call, dtype_of, scalar, where
 
+from .complex_numbers import is_complex, of_complex, power
 from .promotion import cast, floating, is_floating, promoted, result_dtype
 from .table import aten
 
@@ -153,7 +154,12 @@ def atan2(self: Any, other: Any) -> Expr:
 
 @aten("pow.Tensor_Tensor", "pow.Scalar")
 def pow_tensor(self: Any, exponent: Any) -> Expr:
-    return call("power", *promoted(self, exponent))
+    return power_of(*promoted(self, exponent))
+
+
+def power_of(x: Expr, exponent: Expr) -> Expr:
+    """A power of real or of complex numbers."""
+    return power(x, exponent) if is_complex(x) else call("power", x, exponent)
 
 
 @aten("pow.Tensor_Scalar")
@@ -169,13 +175,12 @@ def pow_scalar(self: Expr, exponent: Any) -> Expr:
             return call("square", x)
         case 3:
             return call("square", x) * x
-        case 0.5:
-            return call("sqrt", x)
-        case -0.5:
-            return call("rsqrt", x)
+        case 0.5 | -0.5:
+            root = "sqrt" if exponent > 0 else "rsqrt"
+            return of_complex(root, x) if is_complex(x) else call(root, x)
         case -1 if is_floating(dtype_of(x)):
             return scalar(1, x) / x
-    return call("power", x, cast(exponent, dtype_of(x)))
+    return power_of(x, cast(exponent, dtype_of(x)))
 
 
 @aten("where.self")

@@ -10,7 +10,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Constant, Expr, ShapeExpr, np_dtype
 from relaxjax.ops.emit import call, dims_of, dtype_of, scalar
 
-from .promotion import DEFAULT, cast
+from .promotion import cast, default_dtype, is_floating
 from .table import aten
 
 
@@ -20,7 +20,11 @@ def filled(sizes: Sequence[Dim], value: Any, dtype: str) -> Expr:
 
 def _dtype_of_number(value: Any) -> str:
     return (
-        "bool" if isinstance(value, bool) else "int64" if not isinstance(value, float) else DEFAULT
+        "bool"
+        if isinstance(value, bool)
+        else "int64"
+        if not isinstance(value, float)
+        else default_dtype()
     )
 
 
@@ -31,7 +35,7 @@ def full(size: Sequence[Dim], fill_value: Any, dtype: str | None = None, **_: An
 
 @aten("scalar_tensor.default")
 def scalar_tensor(s: Any, dtype: str | None = None, **_: Any) -> Expr:
-    return cast(s, dtype or DEFAULT)
+    return cast(s, dtype or default_dtype())
 
 
 @aten("full_like.default")
@@ -48,7 +52,7 @@ def new_full(
 
 def _constant(value: int) -> tuple[Callable[..., Expr], Callable[..., Expr], Callable[..., Expr]]:
     def of_size(size: Sequence[Dim], dtype: str | None = None, **_: Any) -> Expr:
-        return filled(size, value, dtype or DEFAULT)
+        return filled(size, value, dtype or default_dtype())
 
     def like(self: Expr, dtype: str | None = None, **_: Any) -> Expr:
         return filled(dims_of(self), value, dtype or dtype_of(self))
@@ -70,7 +74,7 @@ for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
 @aten("arange.default", "arange.start", "arange.start_step")
 def arange(end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None, **_: Any) -> Expr:
     floats = any(isinstance(one, float) for one in (start, end, step))
-    name = dtype or (DEFAULT if floats else "int64")
+    name = dtype or (default_dtype() if floats else "int64")
     if not floats and step == 1:
         return call("arange", start, end, 1, name)
     if all(isinstance(one, int | float) for one in (start, end, step)):
@@ -86,18 +90,38 @@ def arange(end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None, **
 @aten("linspace.default")
 def linspace(start: float, end: float, steps: int, dtype: str | None = None, **_: Any) -> Expr:
     """Numbers at equal distances, those of the second half counted from the end, as torch does."""
-    name = dtype or DEFAULT
+    name = _of_floats(dtype)
+    if steps == 1:
+        return filled([1], start, name)
     places = cast(call("arange", 0, steps, 1, "int64"), name)
-    step = (end - start) / (steps - 1) if steps > 1 else 0.0
-    width = scalar(step, places)
+    width = scalar((end - start) / (steps - 1), places)
     from_start = scalar(start, places) + width * places
     from_end = scalar(end, places) - width * (scalar(steps - 1, places) - places)
     return call("where", places < scalar(steps // 2, places), from_start, from_end)
 
 
+def _of_floats(dtype: str | None) -> str:
+    name = dtype or default_dtype()
+    if not is_floating(name):
+        raise ValueError(
+            f"numbers at equal distances in {name}, which PyTorch does not round alike everywhere: "
+            "make floats, and write `.round().to(dtype)` behind them"
+        )
+    return name
+
+
+@aten("logspace.default")
+def logspace(
+    start: float, end: float, steps: int, base: float = 10.0, dtype: str | None = None, **_: Any
+) -> Expr:
+    """The powers of a base by exponents at equal distances."""
+    exponents = linspace(start, end, steps, dtype)
+    return call("power", scalar(base, exponents), exponents)
+
+
 @aten("eye.default", "eye.m")
 def eye(n: Dim, m: Dim | None = None, dtype: str | None = None, **_: Any) -> Expr:
-    return call("eye", n, n if m is None else m, 0, dtype or DEFAULT)
+    return call("eye", n, n if m is None else m, 0, dtype or default_dtype())
 
 
 def _triangle(places: Callable[[int, int, int], Any]) -> Callable[..., Expr]:
@@ -145,3 +169,16 @@ def sym_numel(self: Expr) -> Dim:
     for size in dims_of(self):
         total = total * size
     return total
+
+
+@aten("empty_strided.default", "empty_permuted.default")
+def empty_anywhere(size: Sequence[Dim], *_: Any, dtype: str | None = None, **__: Any) -> Expr:
+    """What is there before it is written to, in whatever order in memory."""
+    return filled(size, 0, dtype or default_dtype())
+
+
+@aten("new_empty_strided.default")
+def new_empty_strided(
+    self: Expr, size: Sequence[Dim], stride: Sequence[Dim], dtype: str | None = None, **_: Any
+) -> Expr:
+    return filled(size, 0, dtype or dtype_of(self))

@@ -3,10 +3,10 @@
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dtype_of, ndim_of, scalar, where
 
+from .complex_numbers import is_complex
 from .matrices import identity
 from .pairs import fixed
 from .promotion import cast
-from .spectra import is_complex
 from .table import aten
 
 # Higham's approximants (2005) by dtype: the norm up to which they hold, and the coefficients of

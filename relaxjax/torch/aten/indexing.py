@@ -191,7 +191,19 @@ def index_add(self: Expr, dim: int, index: Expr, source: Expr, alpha: Any = 1) -
     sizes = list(dims_of(updates))
     places = shaped(cast(index, "int64"), [-1 if i == place else 1 for i in range(len(sizes))])
     places = call("broadcast_to", places, ShapeExpr(tuple(sizes)))
-    return call("scatter_elements", self, places, updates, place, "add")
+    return _written(self, places, updates, place, "add")
+
+
+@aten("index_reduce.default")
+@on_rows
+def index_reduce(
+    self: Expr, dim: int, index: Expr, source: Expr, reduce: str, include_self: bool = True
+) -> Expr:
+    """As `scatter_reduce` has it, with one place for all of a row."""
+    place = place_of(dim, ndim_of(self))
+    places = shaped(cast(index, "int64"), [-1 if i == place else 1 for i in range(ndim_of(self))])
+    places = call("broadcast_to", places, ShapeExpr(dims_of(source)))
+    return scatter_reduce(self, place, places, source, reduce, include_self)
 
 
 @aten("index_copy.default")
@@ -203,7 +215,7 @@ def index_copy(self: Expr, dim: int, index: Expr, source: Expr) -> Expr:
     return call("scatter_elements", self, places, source, place, "update")
 
 
-@aten("index_fill.int_Scalar")
+@aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 @on_rows
 def index_fill(self: Expr, dim: int, index: Expr, value: Any) -> Expr:
     place = place_of(dim, ndim_of(self))
@@ -287,6 +299,18 @@ def _put_by_mask(x: Expr, indices: Sequence[Expr | None], values: Expr, accumula
 
 def _inverse(order: Sequence[int]) -> list[int]:
     return [list(order).index(axis) for axis in range(len(order))]
+
+
+@aten("_unsafe_masked_index.default")
+def unsafe_masked_index(self: Expr, mask: Expr, indices: Sequence[Expr | None], fill: Any) -> Expr:
+    """Elements at places where a mask is true, which alone are places in the tensor."""
+    safe = []
+    for axis, index in enumerate(indices):
+        if index is not None:
+            last = number(dims_of(self)[axis] - 1, index)
+            index = call("minimum", call("maximum", index, scalar(0, index)), last)
+        safe.append(index)
+    return where(mask, index_tensor(self, safe), cast(fill, dtype_of(self)))
 
 
 @aten("one_hot.default")

@@ -280,7 +280,7 @@ def multilabel_margin_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr
 
 def _in_rows(x: Expr) -> Expr:
     """One row as the only one: programs of torch have a loss of the shape (1,) for it."""
-    return call("expand_dims", x, 0) if ndim_of(x) == 1 else x
+    return shaped(x, [1, -1]) if ndim_of(x) < 2 else x
 
 
 def _ids(classes: Dim) -> Expr:
@@ -291,8 +291,8 @@ def _ids(classes: Dim) -> Expr:
 def margin_ranking_loss(
     input1: Expr, input2: Expr, target: Expr, margin: float = 0.0, reduction: int = 1
 ) -> Expr:
-    first, second, side = promoted(input1, input2, target)
-    lacking = scalar(margin, first) - side * (first - second)
+    first, second, side, edge = promoted(input1, input2, target, float(margin))
+    lacking = edge - side * (first - second)
     return _reduce(_lacking(lacking), reduction)
 
 

@@ -4,18 +4,23 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call, dtype_of, scalar, where
 
-from .promotion import kind_of
+from .complex_numbers import is_complex
+from .promotion import OF_FLOATS, kind_of
 
-_OF_FLOATS, _COMPLEX = 2, 3  # the kinds of real floats, and of complex numbers
+
+def squared(x: Expr) -> Expr:
+    """The square of a real number, or of the size of a complex one."""
+    if not is_complex(x):
+        return call("square", x)
+    real, imag = (call("square", get_op(f"lax.{part}")(x)) for part in ("real", "imag"))
+    return real + imag
 
 
 def magnitude(x: Expr) -> Expr:
     """The absolute value, whose gradient is 0 at 0 and at what is no number."""
-    if kind_of(dtype_of(x)) == _COMPLEX:
-        parts = (get_op(f"lax.{part}")(x) for part in ("real", "imag"))
-        real, imag = (call("square", part) for part in parts)
-        return root(real + imag, 2)
-    if kind_of(dtype_of(x)) != _OF_FLOATS:
+    if is_complex(x):
+        return root(squared(x), 2)
+    if kind_of(dtype_of(x)) != OF_FLOATS:
         return call("abs", x)
     zero = scalar(0, x)
     flat = call("abs", call("grad.no_grad", x))

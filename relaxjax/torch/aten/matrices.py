@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from relaxjax.ir.expr import Constant, Expr
+from relaxjax.ir.expr import Constant, Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
 
 from .magnitudes import magnitude
@@ -28,11 +28,20 @@ def identity(x: Expr) -> Expr:
 
 @aten("linalg_det.default", "det.default")
 def det(self: Expr | None = None, A: Expr | None = None) -> Expr:  # noqa: N803  # torch's name
-    return call("linalg.det", A if self is None else self)
+    x = A if self is None else self
+    assert x is not None
+    return _of_no_rows("ones", x) if dims_of(x)[-1] == 0 else call("linalg.det", x)
+
+
+def _of_no_rows(fill: str, x: Expr) -> Expr:
+    """What an empty product of numbers is, or an empty sum."""
+    return call(fill, ShapeExpr(dims_of(x)[:-2]), dtype_of(x))
 
 
 @aten("linalg_slogdet.default")
 def slogdet(A: Expr) -> list[Expr]:  # noqa: N803  # torch's name
+    if dims_of(A)[-1] == 0:
+        return [_of_no_rows("ones", A), _of_no_rows("zeros", A)]
     sign_and_logarithm = call("linalg.slogdet", A)
     return [sign_and_logarithm[0], sign_and_logarithm[1]]
 
@@ -40,7 +49,7 @@ def slogdet(A: Expr) -> list[Expr]:  # noqa: N803  # torch's name
 @aten("linalg_solve.default")
 def solve(A: Expr, B: Expr, left: bool = True) -> Expr:  # noqa: N803  # torch's name
     if not left:
-        raise ValueError("a matrix to the right of what is sought: transpose both sides")
+        return transpose(solve(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
     if ndim_of(B) == ndim_of(A) - 1:
         return call("squeeze", call("linalg.solve", A, call("expand_dims", B, -1)), [-1])
     return call("linalg.solve", A, B)
@@ -76,8 +85,7 @@ def dist(self: Expr, other: Expr, p: float = 2.0) -> Expr:
 @aten("logdet.default")
 def logdet(self: Expr) -> Expr:
     """The logarithm of the determinant, NaN where that is below 0."""
-    sign_and_logarithm = call("linalg.slogdet", self)
-    sign, logarithm = sign_and_logarithm[0], sign_and_logarithm[1]
+    sign, logarithm = slogdet(self)
     return where(sign < scalar(0, sign), scalar(math.nan, sign), logarithm)
 
 
@@ -94,6 +102,20 @@ def solve_triangular(
         return transpose(solve_triangular(*turned, not upper, True, unitriangular), -2, -1)
     matrix, right = _of_one_stack(self, B)
     return call("linalg.triangular_solve", matrix, right, not upper, False, unitriangular)
+
+
+@aten("triangular_solve.default")
+def triangular_solve(
+    self: Expr,
+    A: Expr,  # noqa: N803  # torch's name
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> tuple[Expr, Expr]:
+    """The solution, and the matrix again."""
+    matrix, right = _of_one_stack(A, self)
+    found = call("linalg.triangular_solve", matrix, right, not upper, transpose, unitriangular)
+    return found, matrix
 
 
 @aten("cholesky_inverse.default")

@@ -5,10 +5,12 @@ from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
-from relaxjax.ops.emit import call, dims_of, dtype_of, scalar, where
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
 
+from .creation import filled
+from .norms import dropped
 from .pairs import fixed
-from .promotion import DEFAULT, cast, promoted
+from .promotion import cast, default_dtype, promoted
 from .shapes import broadcast_sizes
 from .table import aten
 
@@ -19,7 +21,7 @@ def drawn(sizes: Sequence[Dim], distribution: str, dtype: str) -> Expr:
 
 def _declare(name: str, distribution: str) -> None:
     def of_size(size: Sequence[Dim], dtype: str | None = None, **_: Any) -> Expr:
-        return drawn(size, distribution, dtype or DEFAULT)
+        return drawn(size, distribution, dtype or default_dtype())
 
     def like(self: Expr, dtype: str | None = None, **_: Any) -> Expr:
         return drawn(dims_of(self), distribution, dtype or dtype_of(self))
@@ -44,7 +46,7 @@ def normal(mean: Any, std: Any = 1.0, generator: Any = None) -> Expr:
 def normal_of_size(
     mean: float, std: float, size: Sequence[Dim], dtype: str | None = None, **_: Any
 ) -> Expr:
-    return _moved(drawn(size, "normal", dtype or DEFAULT), mean, std)
+    return _moved(drawn(size, "normal", dtype or default_dtype()), mean, std)
 
 
 @aten("normal.default", "normal_functional.default")
@@ -59,6 +61,12 @@ def _uniform(self: Expr, **bounds: Any) -> Expr:
 
 
 aten("uniform.default")(_uniform)
+
+
+@aten("exponential.default")
+def exponential(self: Expr, lambd: float = 1.0, generator: Any = None) -> Expr:
+    found = drawn(dims_of(self), "exponential", dtype_of(self))
+    return found if lambd == 1 else found / scalar(lambd, found)
 
 
 def _moved(noise: Expr, center: float, width: float) -> Expr:
@@ -81,11 +89,36 @@ def rrelu(
     return where(self > scalar(0, self), self, self * slope)
 
 
-@aten("alpha_dropout.default", "feature_alpha_dropout.default")
+# The value that SELU tends to, which takes the place of what is dropped.
+_SELU_LOWEST = -1.7580993408473766
+
+
+def _alpha_dropped(x: Expr, p: float, train: bool, sizes: Sequence[Dim]) -> Expr:
+    """Dropout to a value other than 0, which keeps the mean and the variance of what SELU gives.
+
+    A mask of dropout is 1 where nothing is drawn, and where it is, either 0 or more than 1.
+    """
+    if not train or p == 0:
+        return x
+    if p == 1:
+        return x * scalar(0, x)
+    scale = ((_SELU_LOWEST**2 * p + 1) * (1 - p)) ** -0.5
+    shift = -scale * _SELU_LOWEST * p
+    drawn_at = dropped(filled(sizes, 1, dtype_of(x)), p, True)
+    one, zero = scalar(1, x), scalar(0, x)
+    kept = x * scalar(scale, x) + scalar(shift, x)
+    lost = scalar(scale * _SELU_LOWEST + shift, x)
+    found = where(drawn_at > zero, kept, lost)
+    return where(call("equal", drawn_at, one), x, found)
+
+
+@aten("alpha_dropout.default")
 def alpha_dropout(input: Expr, p: float, train: bool) -> Expr:
-    if train and p != 0:
-        raise ValueError(
-            "dropout to a value other than 0 is not drawn here: export the model in evaluation "
-            "mode, or write torch.nn.functional.dropout"
-        )
-    return input
+    return _alpha_dropped(input, p, train, dims_of(input))
+
+
+@aten("feature_alpha_dropout.default")
+def feature_alpha_dropout(input: Expr, p: float, train: bool) -> Expr:
+    """The same for all elements of a channel."""
+    ones = [1] * (ndim_of(input) - 2)
+    return _alpha_dropped(input, p, train, [*dims_of(input)[:2], *ones])

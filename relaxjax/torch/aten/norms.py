@@ -20,6 +20,11 @@ def _others(x: Expr) -> list[int]:
     return [axis for axis in range(ndim_of(x)) if axis != 1]
 
 
+def _beside(x: Expr, *others: Expr | None) -> Expr:
+    """What is normalised in the dtype of its factors: these may be wider, as inside of autocast."""
+    return cast(x, next((dtype_of(one) for one in others if one is not None), dtype_of(x)))
+
+
 def _moved(
     x: Expr,
     mean: Expr | None,
@@ -33,6 +38,7 @@ def _moved(
     """
     if mean is None or var is None:
         return None, None
+    x = _beside(x, mean)
     axes = _others(x) if axes is None else axes
     count: Dim = 1
     for axis in axes:
@@ -59,24 +65,16 @@ def _of_batch(
     training: bool,
     eps: float,
 ) -> Expr:
+    given, x = dtype_of(x), _beside(x, weight, bias, mean, var)
     size, dtype = dims_of(x)[1], dtype_of(x)
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
     if mean is None or var is None:
         if not training:
             raise ValueError("a norm on running statistics, which are not given")
-        axes = _others(x)
-        return call(
-            "nn.batch_norm",
-            x,
-            scale,
-            shift,
-            call("mean", x, axes),
-            call("variance", x, axes),
-            1,
-            eps,
-            training=False,
-        )[0]
-    return call("nn.batch_norm", x, scale, shift, mean, var, 1, eps, training=training)[0]
+        axes, training = _others(x), False
+        mean, var = call("mean", x, axes), call("variance", x, axes)
+    found = call("nn.batch_norm", x, scale, shift, mean, var, 1, eps, training=training)[0]
+    return cast(found, given)
 
 
 @aten("batch_norm.default", writes=("running_mean", "running_var"))
@@ -97,7 +95,8 @@ def batch_norm(
     return y, *new
 
 
-def _statistics(x: Expr, eps: float) -> tuple[Expr, Expr]:
+def _statistics(x: Expr, eps: float, *others: Expr | None) -> tuple[Expr, Expr]:
+    x = _beside(x, *others)
     variance = call("variance", x, _others(x))
     return call("mean", x, _others(x)), call("rsqrt", variance + scalar(eps, x))
 
@@ -117,7 +116,7 @@ def native_batch_norm(
     new: tuple[Expr | None, ...] = (running_mean, running_var)
     if training:
         new = _moved(input, running_mean, running_var, momentum)
-    return y, *_statistics(input, eps), *new
+    return y, *_statistics(input, eps, weight, bias, running_mean), *new
 
 
 @aten("_native_batch_norm_legit_no_training.default")
@@ -131,7 +130,7 @@ def native_batch_norm_inference(
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:
     y = _of_batch(input, weight, bias, running_mean, running_var, False, eps)
-    return y, *_statistics(input, eps)
+    return y, *_statistics(input, eps, weight, bias, running_mean)
 
 
 @aten("_native_batch_norm_legit.no_stats")
@@ -143,19 +142,21 @@ def native_batch_norm_no_stats(
     momentum: float,
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:
-    return _of_batch(input, weight, bias, None, None, training, eps), *_statistics(input, eps)
+    y = _of_batch(input, weight, bias, None, None, training, eps)
+    return y, *_statistics(input, eps, weight, bias)
 
 
 def _of_layer(
     x: Expr, shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
 ) -> Expr:
+    given, x = dtype_of(x), _beside(x, weight, bias)
     ndim, dtype = ndim_of(x), dtype_of(x)
     axes = list(range(ndim - len(shape), ndim))
     ones, zeros = (
         call("full", ShapeExpr(tuple(shape)), cast(value, dtype), dtype) for value in (1, 0)
     )
     scale, shift = ones if weight is None else weight, zeros if bias is None else bias
-    return call("nn.layer_norm", x, scale, shift, axes, eps)
+    return cast(call("nn.layer_norm", x, scale, shift, axes, eps), given)
 
 
 @aten("layer_norm.default")
@@ -178,17 +179,19 @@ def native_layer_norm(
     bias: Expr | None,
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:
-    ndim = ndim_of(input)
+    ndim, x = ndim_of(input), _beside(input, weight, bias)
     axes = list(range(ndim - len(normalized_shape), ndim))
-    inverse = call("rsqrt", call("variance", input, axes, True) + scalar(eps, input))
+    inverse = call("rsqrt", call("variance", x, axes, True) + scalar(eps, x))
     y = _of_layer(input, normalized_shape, weight, bias, eps)
-    return y, call("mean", input, axes, True), inverse
+    return y, call("mean", x, axes, True), inverse
 
 
 def _of_groups(x: Expr, groups: int, weight: Expr | None, bias: Expr | None, eps: float) -> Expr:
+    given, x = dtype_of(x), _beside(x, weight, bias)
     size, dtype = dims_of(x)[1], dtype_of(x)
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
-    return call("nn.group_norm", x, scale, shift, groups, 1, list(range(2, ndim_of(x))), eps)
+    axes = list(range(2, ndim_of(x)))
+    return cast(call("nn.group_norm", x, scale, shift, groups, 1, axes, eps), given)
 
 
 @aten("group_norm.default")
@@ -214,7 +217,7 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:
-    apart = shaped(input, [N, group, -1])
+    apart = shaped(_beside(input, weight, bias), [N, group, -1])
     mean, var = call("mean", apart, [2]), call("variance", apart, [2])
     return _of_groups(input, group, weight, bias, eps), mean, call("rsqrt", var + scalar(eps, var))
 
@@ -232,13 +235,14 @@ def instance_norm(
     cudnn_enabled: bool = True,
 ) -> tuple[Expr | None, ...]:
     """By the statistics of each instance, whose means the running ones take in, or by these."""
-    size, dtype = dims_of(input)[1], dtype_of(input)
     if not use_input_stats:
         y = _of_batch(input, weight, bias, running_mean, running_var, False, eps)
         return y, None, None
+    x = _beside(input, weight, bias)
+    size, dtype = dims_of(x)[1], dtype_of(x)
     scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
-    axes = list(range(2, ndim_of(input)))
-    y = call("nn.instance_norm", input, scale, shift, 1, axes, eps)
+    axes = list(range(2, ndim_of(x)))
+    y = cast(call("nn.instance_norm", x, scale, shift, 1, axes, eps), dtype_of(input))
     return y, *_moved(input, running_mean, running_var, momentum, axes)
 
 

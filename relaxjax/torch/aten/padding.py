@@ -56,23 +56,33 @@ def pad_sequence(
 
 
 def padded(x: Expr, widths: Sequence[Dim], mode: str, value: Any) -> Expr:
-    """Padded by torch's widths, the pairs of the last axis first; negative ones cut off."""
+    """Padded by torch's widths, the pairs of the last axis first; then negative ones cut off.
+
+    So what is cut off may be repeated at the other end, of which it may be all that there is.
+    """
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
-    for place, (low, high) in enumerate(pairs):
-        axis = ndim_of(x) - 1 - place
-        cut = [-min(one, 0) if isinstance(one, int) else 0 for one in (low, high)]
-        if any(cut):
-            x = sliced(x, axis, cut[0], dims_of(x)[axis] - cut[1])
     room = [[dim_max(one, 0) for one in pair] for pair in pairs[::-1]]
     full = [0, 0] * (ndim_of(x) - len(pairs)) + [one for pair in room for one in pair]
-    return call("nn.pad", x, full, mode, float(value)) if any(one != 0 for one in full) else x
+    if any(one != 0 for one in full):
+        x = call("nn.pad", x, full, mode, float(value))
+    for place, pair in enumerate(pairs):
+        x = _cut(x, ndim_of(x) - 1 - place, pair)
+    return x
+
+
+def _cut(x: Expr, axis: int, widths: Sequence[Dim]) -> Expr:
+    """An axis without what negative widths count at its two ends."""
+    low, high = (-min(one, 0) if isinstance(one, int) else 0 for one in widths)
+    return sliced(x, axis, low, dims_of(x)[axis] - high) if low or high else x
 
 
 def _wrapped(x: Expr, widths: Sequence[Dim]) -> Expr:
-    """Padded by what stands at the other end."""
-    for place, (low, high) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
+    """Padded by what stands at the other end, after negative widths have cut off."""
+    for place, pair in enumerate(zip(widths[::2], widths[1::2], strict=True)):
         axis = ndim_of(x) - 1 - place
+        x = _cut(x, axis, pair)
         size = dims_of(x)[axis]
+        low, high = (dim_max(one, 0) for one in pair)
         if (low, high) != (0, 0):
             places = call("arange", -low, size + high, 1, "int64")
             x = call("take", x, call("floor_mod", places, number(size, places)), axis)

@@ -4,11 +4,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jax import lax
+from jax import numpy as jnp
+
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dtype_of, scalar, where
 
-from .promotion import cast, floating, is_floating, promoted
+from .binary import power_of
+from .promotion import OF_FLOATS, cast, floating, is_floating, kind_of, promoted, result_dtype
 from .table import aten
+from .traced import traced
 
 _LN2 = math.log(2)
 
@@ -92,7 +97,9 @@ def logaddexp2(self: Expr, other: Expr) -> Expr:
 
 @aten("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar")
 def float_power(self: Any, exponent: Any) -> Expr:
-    return call("power", cast(self, "float64"), cast(exponent, "float64"))
+    """Of float64, or of complex128."""
+    dtype = "complex128" if kind_of(result_dtype(self, exponent)) > OF_FLOATS else "float64"
+    return power_of(cast(self, dtype), cast(exponent, dtype))
 
 
 @aten("isclose.default")
@@ -110,3 +117,27 @@ def isclose(
     if equal_nan:
         found = call("logical_or", found, call("logical_and", call("isnan", x), call("isnan", y)))
     return found
+
+
+def _of_integers(function: Callable[[Any, Any], Any]) -> Callable[..., Expr]:
+    def rule(self: Expr, other: Expr) -> Expr:
+        return traced(function, *promoted(self, other))
+
+    return rule
+
+
+aten("gcd.default")(_of_integers(jnp.gcd))
+aten("lcm.default")(_of_integers(jnp.lcm))
+
+
+def _share(function: Callable[[Any, Any], Any]) -> Callable[..., Expr]:
+    """The share of the gamma function below or above a bound; by its order PyTorch has no slope."""
+
+    def rule(self: Expr, other: Expr) -> Expr:
+        return traced(lambda *pair: function(*jnp.broadcast_arrays(*pair)), *promoted(self, other))
+
+    return rule
+
+
+aten("igamma.default", "special_gammainc.default")(_share(lax.igamma))
+aten("igammac.default", "special_gammaincc.default")(_share(lax.igammac))

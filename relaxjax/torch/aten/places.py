@@ -1,15 +1,22 @@
 """Operators that count or find places: of sizes that are known before the program runs."""
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+from jax import numpy as jnp
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
 from .indexing import index_add
+from .pairs import fixed
 from .promotion import cast
 from .shapes import broadcast_sizes, expand, product, shaped
 from .table import aten
+from .traced import traced
 
 _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
@@ -20,7 +27,7 @@ _SYMMETRIC = "its results are complex: of a symmetric matrix take torch.linalg.e
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
         (
-            *("randint", "randint_like", "randperm", "bernoulli", "exponential_", "multinomial"),
+            *("randint", "randint_like", "randperm", "bernoulli", "multinomial"),
             *("poisson", "cauchy_", "log_normal_", "geometric_", "random_"),
             *("rrelu_with_noise", "fractional_max_pool2d", "fractional_max_pool3d"),
         ),
@@ -29,10 +36,9 @@ INSTEAD: Mapping[str, str] = {
     "linalg_pinv": "write torch.linalg.solve(x.mT @ x, x.mT) for a matrix of full column rank",
     "linalg_cond": "divide the first of torch.linalg.svdvals(x) by the last",
     **dict.fromkeys(("linalg_eig", "linalg_eigvals"), _SYMMETRIC),
-    "cond": "compute both and choose by torch.where, where both and their slopes are finite",
-    "linalg_householder_product": 'write torch.linalg.qr, or orthogonal_map="cayley"',
-    "as_strided": "say what it shows by unfold, slices, expand or torch.diagonal",
-    "index_reduce": "write scatter_reduce, whose index is as large as the source",
+    **dict.fromkeys(("scan", "associative_scan"), "write its steps as a loop of Python"),
+    "map_impl": "write torch.stack([f(row) for row in x]), or `f` for all rows at once",
+    "while_loop": "write so many steps as a loop of Python, and choose by torch.where",
     "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",
     **dict.fromkeys(("nonzero", "nonzero_numpy", "argwhere", "where"), _FOUND),
     **dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive"), _DIFFERENT),
@@ -64,6 +70,8 @@ def nonzero_static(self: Expr, size: int, fill_value: int = -1) -> Expr:
     if not isinstance(count, int) or count < size:
         found = call("concat", [found, call("broadcast_to", none, [size])], 0)
     found = call("strided_slice", found, [0], [0], [size], [1])
+    if not ndim_of(self):
+        return call("zeros", [size, 0], "int64")
     is_found = found < none
     columns: list[Expr] = []
     for length in reversed(dims_of(self)):
@@ -82,10 +90,25 @@ def searchsorted(
     side: str | None = None,
     sorter: Expr | None = None,
 ) -> Expr:
-    if ndim_of(sorted_sequence) != 1 or sorter is not None:
-        raise ValueError("a search in several rows, or by a sorter, is not there here")
     is_right = right if side is None else side == "right"
-    return call("bucketize", self, sorted_sequence, out_int32, is_right)
+    rows = fixed(sorted_sequence)
+    if sorter is not None:
+        rows = call("gather_elements", rows, cast(sorter, "int64"), ndim_of(rows) - 1)
+    if ndim_of(rows) == 1:
+        return call("bucketize", fixed(self), rows, out_int32, is_right)
+
+    def find(rows: Any, values: Any) -> Any:
+        search = partial(jnp.searchsorted, side="right" if is_right else "left")
+        flat = (one.reshape(-1, one.shape[-1]) for one in (rows, values))
+        return jax.vmap(search)(*flat).reshape(values.shape)
+
+    return cast(traced(find, rows, fixed(self)), "int32" if out_int32 else "int64")
+
+
+@aten("searchsorted.Scalar")
+def searchsorted_number(sorted_sequence: Expr, self: float, **options: Any) -> Expr:
+    """The place of one number in one row."""
+    return searchsorted(sorted_sequence, cast(self, dtype_of(sorted_sequence)), **options)
 
 
 @aten("embedding_bag.padding_idx", "embedding_bag.default")

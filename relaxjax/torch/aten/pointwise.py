@@ -8,6 +8,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dtype_of, ndim_of, scalar, where
 
 from .binary import clamp
+from .complex_numbers import is_complex, of_complex, unit
 from .magnitudes import magnitude
 from .pairs import fixed
 from .promotion import OF_FLOATS, cast, floating, is_floating, kind_of, lowest, promoted
@@ -19,7 +20,7 @@ _IN_FLOATS = (
     *("tanh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sqrt"),
     *("sigmoid", "erf", "erfc", "lgamma", "sinc"),
 )
-_IN_ANY = ("ceil", "floor", "round", "square", "trunc", "bitwise_not")
+_IN_ANY = ("ceil", "floor", "round", "trunc", "bitwise_not")
 _OTHER_NAMES = {
     "erfinv": ("erf_inv", True),
     "special_erf": ("erf", True),
@@ -33,6 +34,8 @@ _OTHER_NAMES = {
 
 def _unary(operator: str, in_floats: bool) -> Callable[..., Expr]:
     def rule(self: Expr) -> Expr:
+        if in_floats and is_complex(self):
+            return of_complex(operator, self)
         return call(operator, floating(self) if in_floats else self)
 
     return rule
@@ -46,9 +49,16 @@ for _name, (_operator, _in_floats) in _OTHER_NAMES.items():
     aten(f"{_name}.default")(_unary(_operator, _in_floats))
 
 
+@aten("square.default")
+def square(self: Expr) -> Expr:
+    return call("square", cast(self, "int64") if dtype_of(self) == "bool" else self)
+
+
 @aten("sign.default", "sgn.default")
 def sign(self: Expr) -> Expr:
-    """-1, 0 or 1; 0 for what is no number."""
+    """-1, 0 or 1; 0 for what is no number. Of a complex number, its direction."""
+    if is_complex(self):
+        return unit(self)
     found = call("sign", self)
     if kind_of(dtype_of(self)) != OF_FLOATS:
         return found

@@ -1,6 +1,8 @@
 """The dtypes that PyTorch computes in: tensors count first, then scalars, then numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
 from typing import Any
 
@@ -10,7 +12,7 @@ from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import Expr, const, np_dtype
 from relaxjax.ops.emit import call, dtype_of, ndim_of, number
 
-DEFAULT = "float32"
+_DEFAULT: ContextVar[str] = ContextVar("_DEFAULT", default="float32")
 OF_FLOATS = 2  # the kind of real floats
 _LARGEST = {
     "float16": 65504.0,
@@ -18,6 +20,20 @@ _LARGEST = {
     "float32": 3.4028234663852886e38,
     "float64": 1.7976931348623157e308,
 }
+
+
+def default_dtype() -> str:
+    """The dtype of floats that are made of none: that of `torch.set_default_dtype`."""
+    return _DEFAULT.get()
+
+
+@contextmanager
+def defaulting_to(dtype: str) -> Iterator[None]:
+    token = _DEFAULT.set(dtype)
+    try:
+        yield
+    finally:
+        _DEFAULT.reset(token)
 
 
 def kind_of(dtype: str) -> int:
@@ -31,6 +47,10 @@ def kind_of(dtype: str) -> int:
 
 def is_floating(dtype: str) -> bool:
     return kind_of(dtype) >= 2
+
+
+def _complex_of(dtype: str) -> str:
+    return "complex128" if dtype == "float64" else "complex64"
 
 
 def _wider(one: str, other: str) -> str:
@@ -53,7 +73,9 @@ def _number_dtype(value: Any) -> str:
         return "bool"
     if isinstance(value, SymbolicExpr):
         return "int64" if value.dtype == "int64" else "bool"
-    return "int64" if isinstance(value, int) else DEFAULT
+    if isinstance(value, complex):
+        return _complex_of(default_dtype())
+    return "int64" if isinstance(value, int) else default_dtype()
 
 
 def result_dtype(*values: Any) -> str:
@@ -68,7 +90,8 @@ def result_dtype(*values: Any) -> str:
     chosen = found[0]
     for lower in found[1:]:
         if kind_of(lower) > kind_of(chosen):
-            chosen = lower
+            is_beside = kind_of(chosen) == OF_FLOATS  # a complex number is as wide as the floats
+            chosen = _complex_of(chosen) if is_beside else lower
     return chosen
 
 
@@ -97,7 +120,7 @@ def promoted(*values: Any) -> Sequence[Expr]:
 
 def floating(x: Expr) -> Expr:
     """A tensor of floats: integers become the default ones, as for a square root."""
-    return x if is_floating(dtype_of(x)) else cast(x, DEFAULT)
+    return x if is_floating(dtype_of(x)) else cast(x, default_dtype())
 
 
 def lowest(dtype: str) -> Any:

@@ -6,25 +6,28 @@ from typing import Any
 from jax import lax, nn
 from jax import numpy as jnp
 
-from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, TupleGetItem
 from relaxjax.ops.emit import call, dims_of
-from relaxjax.ops.jax_functions import call_jax
 
 from .norms import dropped
 from .shapes import transpose
 from .table import aten
+from .traced import traced
 
-# One step: the products of the input with its biases, the state, and what multiplies the state.
-Cell = Callable[[Any, tuple[Any, ...], Any, Any], tuple[Any, ...]]
+# One step: the products of the input with its biases, the state, what multiplies the state and its
+# bias; and of an LSTM, what may multiply its output.
+Cell = Callable[..., tuple[Any, ...]]
 
 
-def _lstm_cell(products: Any, state: tuple[Any, ...], weight: Any, bias: Any) -> tuple[Any, ...]:
+def _lstm_cell(
+    products: Any, state: tuple[Any, ...], weight: Any, bias: Any, projection: Any = None
+) -> tuple[Any, ...]:
     hidden, memory = state
     gates = products + hidden @ weight.T + bias
     enter, forget, new, leave = jnp.split(gates, 4, axis=-1)
     memory = nn.sigmoid(forget) * memory + nn.sigmoid(enter) * jnp.tanh(new)
-    return nn.sigmoid(leave) * jnp.tanh(memory), memory
+    hidden = nn.sigmoid(leave) * jnp.tanh(memory)
+    return hidden if projection is None else hidden @ projection.T, memory
 
 
 def _gru_cell(products: Any, state: tuple[Any, ...], weight: Any, bias: Any) -> tuple[Any, ...]:
@@ -44,16 +47,17 @@ def _relu_cell(products: Any, state: tuple[Any, ...], weight: Any, bias: Any) ->
     return (nn.relu(products + state[0] @ weight.T + bias),)
 
 
-def _run(cell: Cell, reverse: bool, count: int) -> Callable[..., Any]:
+def _run(cell: Cell, reverse: bool, count: int, has_biases: bool) -> Callable[..., Any]:
     """One layer in one direction, as JAX says it: time is the first axis."""
 
     def layer(x: Any, *rest: Any) -> Any:
-        state, (inner, outer, *biases) = rest[:count], rest[count:]
-        before, within = (biases[0][None, None], biases[1][None]) if biases else (0, 0)
+        state, (inner, outer, *others) = rest[:count], rest[count:]
+        before, within = (others[0][None, None], others[1][None]) if has_biases else (0, 0)
+        projections = others[2:] if has_biases else others
         products = x @ inner.T + before
 
         def step(carry: tuple[Any, ...], products_now: Any) -> tuple[tuple[Any, ...], Any]:
-            new = cell(products_now, carry, outer, within)
+            new = cell(products_now, carry, outer, within, *projections)
             return new, new[0]
 
         last, outputs = lax.scan(step, tuple(state), products, reverse=reverse)
@@ -74,9 +78,8 @@ def _layers(
     bidirectional: bool,
 ) -> tuple[Expr, list[list[Expr]]]:
     """The outputs of the last layer, and the last states of all layers and directions."""
-    directions, per_run = 1 + bidirectional, 4 if has_biases else 2
-    if len(params) != num_layers * directions * per_run:
-        raise ValueError("an LSTM with projections is not there here")
+    directions = 1 + bidirectional
+    per_run = len(params) // (num_layers * directions)
     last: list[list[Expr]] = [[] for _ in states]
     for number in range(num_layers):
         outputs = []
@@ -84,7 +87,7 @@ def _layers(
             place = number * directions + direction
             given = params[place * per_run : (place + 1) * per_run]
             start = [call("squeeze", _row(state, place), [0]) for state in states]
-            found = _traced(_run(cell, direction == 1, len(states)), x, *start, *given)
+            found = traced(_run(cell, direction == 1, len(states), has_biases), x, *start, *given)
             outputs.append(TupleGetItem(found, 0))
             for index, rows in enumerate(last):
                 rows.append(TupleGetItem(found, index + 1))
@@ -96,11 +99,6 @@ def _layers(
 
 def _row(x: Expr, place: int) -> Expr:
     return call("strided_slice", x, [0], [place], [place + 1], [1])
-
-
-def _traced(function: Callable[..., Any], *args: Expr) -> Expr:
-    """The results of a function of JAX, bound once: a loop in it is defined where it stands."""
-    return BlockBuilder.current().emit(call_jax(function, *args))
 
 
 def _stacked(rows: Sequence[Expr]) -> Expr:
@@ -176,7 +174,7 @@ def _one_step(
         new = cell(x @ inner.T + before, rest[:count], outer, within)
         return new[0] if count == 1 else new
 
-    return _traced(step, x, *states, *weights, *(one for one in biases if one is not None))
+    return traced(step, x, *states, *weights, *(one for one in biases if one is not None))
 
 
 @aten("lstm_cell.default")

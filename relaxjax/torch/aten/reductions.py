@@ -6,9 +6,11 @@ from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
-from .magnitudes import magnitude, powers, root
+from .complex_numbers import is_complex
+from .magnitudes import magnitude, powers, root, squared
 from .promotion import cast, floating, is_floating, kind_of, promoted
 from .shapes import on_rows, place_of
 from .spectra import conj
@@ -150,6 +152,10 @@ def _count(x: Expr, dim: Axes) -> Dim:
 
 def _variance(x: Expr, dim: Axes, correction: float | None, keepdim: bool) -> Expr:
     """The variance over n - correction instead of n, and over 0 where that is below."""
+    if is_complex(x):
+        parts = (get_op(f"lax.{part}")(x) for part in ("real", "imag"))
+        real, imag = (_variance(part, dim, correction, keepdim) for part in parts)
+        return real + imag
     biased = reduced("variance", x, dim, keepdim)
     less = 1 if correction is None else correction
     if less == 0:
@@ -220,11 +226,13 @@ def vector_norm(
     self: Expr, ord: Any = 2, dim: Axes = None, keepdim: bool = False, dtype: str | None = None
 ) -> Expr:  # torch's names
     x = self if dtype is None else cast(self, dtype)
+    if ord == 2:
+        return root(reduced("sum", squared(x), dim, keepdim), 2)
+    if is_complex(x):
+        x = magnitude(x)
     match ord:
         case 1:
             return reduced("sum", magnitude(x), dim, keepdim)
-        case 2:
-            return root(reduced("sum", call("square", x), dim, keepdim), 2)
         case 0:
             return reduced("sum", cast(cast(x, "bool"), dtype_of(x)), dim, keepdim)
     if ord == float("inf"):
@@ -284,6 +292,18 @@ def _along_half(operator: str) -> Callable[..., Expr]:
 for _name in ("softmax", "log_softmax"):
     aten(f"{_name}.int")(_along(f"nn.{_name}"))
     aten(f"_{_name}.default")(_along_half(f"nn.{_name}"))
+
+
+@aten("_safe_softmax.default")
+@on_rows
+def safe_softmax(self: Expr, dim: int, dtype: str | None = None) -> Expr:
+    """A softmax that is 0 in rows of minus infinities."""
+    place = place_of(dim, ndim_of(self))
+    is_out = call("equal", self, scalar(-math.inf, self))
+    nothing = cast(reduced("min", cast(is_out, "int32"), [place], True), "bool")
+    x = where(nothing, scalar(0, self), self)
+    found = call("nn.softmax", x if dtype is None else cast(x, dtype), place)
+    return where(nothing, scalar(0, found), found)
 
 
 @aten("cumsum.default")

@@ -343,5 +343,5 @@ def channel_shuffle(self: Expr, groups: int) -> Expr:
 
 @aten("meshgrid.default", "meshgrid.indexing")
 def meshgrid(tensors: Sequence[Expr], indexing: str = "ij") -> list[Expr]:
-    grids = call("meshgrid", list(tensors), indexing)
+    grids = call("meshgrid", list(map(row, tensors)), indexing)
     return [grids[index] for index in range(len(tensors))]

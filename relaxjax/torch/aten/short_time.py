@@ -4,13 +4,14 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number
 
+from .complex_numbers import is_complex
 from .creation import filled
 from .indexing import index_add
 from .padding import padded
 from .promotion import cast, promoted
 from .shapes import shaped, transpose
 from .slicing import sliced
-from .spectra import along, is_complex, view_as_real
+from .spectra import along, view_as_real
 from .table import aten
 
 

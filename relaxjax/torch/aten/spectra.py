@@ -11,18 +11,15 @@ from relaxjax.ir.expr import Constant, Expr, ShapeExpr
 from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar
 
+from .binary import atan2
+from .complex_numbers import is_complex
 from .padding import padded
-from .promotion import cast, floating, kind_of
+from .promotion import cast, default_dtype, floating
 from .shapes import place_of, transpose
 from .slicing import roll, sliced
 from .table import aten, view
 
-_COMPLEX = 3  # the kind of complex numbers
 _OF_FLOATS = {"float32": "complex64", "float64": "complex128"}
-
-
-def is_complex(x: Expr) -> bool:
-    return kind_of(dtype_of(x)) == _COMPLEX
 
 
 def _lax(name: str, *args: Expr, **attrs: Any) -> Expr:
@@ -94,7 +91,7 @@ view("resolve_conj.default", "resolve_neg.default")(lambda self: self)
 @aten("angle.default")
 def angle(self: Expr) -> Expr:
     if is_complex(self):
-        return call("atan2", _lax("imag", self), _lax("real", self))
+        return atan2(_lax("imag", self), _lax("real", self))
     x = floating(self)
     zero = scalar(0, x)
     known = call("where", x < zero, scalar(math.pi, x), zero)
@@ -268,12 +265,12 @@ aten("fft_ifftshift.default")(_shift(True))
 
 @aten("fft_fftfreq.default")
 def fftfreq(n: int, d: float = 1.0, dtype: str | None = None, **_: Any) -> Expr:
-    return Constant(np.fft.fftfreq(n, d).astype(dtype or "float32"))
+    return Constant(np.fft.fftfreq(n, d).astype(dtype or default_dtype()))
 
 
 @aten("fft_rfftfreq.default")
 def rfftfreq(n: int, d: float = 1.0, dtype: str | None = None, **_: Any) -> Expr:
-    return Constant(np.fft.rfftfreq(n, d).astype(dtype or "float32"))
+    return Constant(np.fft.rfftfreq(n, d).astype(dtype or default_dtype()))
 
 
 def _window(shape_of: Callable[[int], Any]) -> Callable[..., Expr]:
@@ -283,7 +280,7 @@ def _window(shape_of: Callable[[int], Any]) -> Callable[..., Expr]:
         found = shape_of(window_length + 1)[:-1] if periodic else shape_of(window_length)
         if window_length == 1:
             found = np.ones(1)
-        return Constant(found.astype(dtype or "float32"))
+        return Constant(found.astype(dtype or default_dtype()))
 
     return rule
 

@@ -15,7 +15,8 @@ class Entry:
 
     Where the result is a view of the first argument, `put` gives what that becomes when the view is
     written to: `put(base, new, **arguments)`. One that `may_copy` gives a view or a copy. `writes`
-    are the arguments that are written to, whose new values follow the results.
+    are the arguments that are written to, whose new values follow the results. A rule `of_memory`
+    is told by `layout` how its first argument lies there.
     """
 
     rule: Callable[..., Any]
@@ -23,39 +24,60 @@ class Entry:
     put: Callable[..., Expr] | None = None
     may_copy: bool = False
     writes: tuple[str, ...] = ()
+    of_memory: bool = False
 
 
 TABLE: dict[str, Entry] = {}
 
 
-def aten(*targets: str, writes: tuple[str, ...] = ()) -> Callable[[Rule], Rule]:
+def aten(
+    *targets: str, writes: tuple[str, ...] = (), of_memory: bool = False
+) -> Callable[[Rule], Rule]:
     """Declare what overloads compute, such as `conv2d.default`.
 
     The parameters of the rule have the names and the defaults of torch's schema.
     """
 
     def declare(rule: Rule) -> Rule:
-        TABLE.update({f"aten.{target}": Entry(rule, writes=writes) for target in targets})
-        return rule
-
-    return declare
-
-
-def view(
-    *targets: str, put: Callable[..., Expr] | None = None, may_copy: bool = False
-) -> Callable[[Rule], Rule]:
-    """Declare overloads whose result shares the memory of their first argument."""
-
-    def declare(rule: Rule) -> Rule:
-        entry = Entry(rule, is_view=True, put=put, may_copy=may_copy)
+        entry = Entry(rule, writes=writes, of_memory=of_memory)
         TABLE.update({f"aten.{target}": entry for target in targets})
         return rule
 
     return declare
 
 
+def view(
+    *targets: str,
+    put: Callable[..., Expr] | None = None,
+    may_copy: bool = False,
+    of_memory: bool = False,
+) -> Callable[[Rule], Rule]:
+    """Declare overloads whose result shares the memory of their first argument."""
+
+    def declare(rule: Rule) -> Rule:
+        entry = Entry(rule, is_view=True, put=put, may_copy=may_copy, of_memory=of_memory)
+        TABLE.update({f"aten.{target}": entry for target in targets})
+        return rule
+
+    return declare
+
+
+# The overloads of operators that write to their first argument, where the others have other names.
+_FUNCTIONAL = {
+    "aten.float_power_.Scalar": "aten.float_power.Tensor_Scalar",
+    "aten.float_power_.Tensor": "aten.float_power.Tensor_Tensor",
+    "aten.floor_divide_.Tensor": "aten.floor_divide.default",
+    "aten.ldexp_.default": "aten.ldexp.Tensor",
+    "aten.pow_.Scalar": "aten.pow.Tensor_Scalar",
+    "aten.pow_.Tensor": "aten.pow.Tensor_Tensor",
+    "aten.transpose_.default": "aten.transpose.int",
+}
+
+
 def functional(target: str) -> str:
     """The overload that computes what one that writes to its first argument does."""
+    if target in _FUNCTIONAL:
+        return _FUNCTIONAL[target]
     namespace, name, overload = target.split(".", 2)
     return f"{namespace}.{name.removesuffix('_')}.{overload}"
 

@@ -6,6 +6,7 @@ from itertools import chain
 from types import FunctionType
 from typing import Any, TypeAlias
 
+from relaxjax.ir.wording import a_kind
 from relaxjax.training.reports.epoch_report import EpochReport
 
 Given: TypeAlias = Iterable[Any]  # pairs, mappings, or nested as a user of JAX has them
@@ -60,7 +61,7 @@ def check_lasts(name: str, data: Data | None, epochs: int) -> None:
     begins_anew = isinstance(getattr(type(data), "__iter__", None), FunctionType)
     if epochs > 1 and isinstance(data, Iterator) and not begins_anew:
         raise ValueError(
-            f"`{name}` is a {type(data).__name__}, which is used up after one epoch: give "
+            f"`{name}` is {a_kind(data)}, which is used up after one epoch: give "
             "a list, a loader, or a function from the epoch to its batches"
         )
 
@@ -78,7 +79,7 @@ def lasting(name: str, data: Data, epoch: int) -> Given:
     for first in rest:
         return chain([first], rest)
     raise ValueError(
-        f"`{name}` is a {type(batches).__name__} that has no batches{' any more' * bool(epoch)}: "
+        f"`{name}` is {a_kind(batches)} that has no batches{' any more' * bool(epoch)}: "
         "give a list, a loader, or a function from the epoch to its batches"
     )
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import jax
 import numpy as np
 
-from relaxjax.ir.wording import quoted
+from relaxjax.ir.wording import a_kind, quoted
 from relaxjax.training.inputs import as_array, as_list, check_mask
 
 Batch: TypeAlias = tuple[Any, Any]
@@ -121,8 +121,14 @@ def paired(batches: Iterable[Any], names: tuple[list[str], list[str]]) -> Iterat
                 "a batch is a pair (inputs, targets), or a mapping from their names to arrays, but "
                 f"{_described(batch)} was given; relaxjax.datasets.batches cuts arrays into batches"
             )
-        for array in (*as_list(inputs), *as_list(targets)):
-            check_mask(PART, array)
+        for name, part in (("inputs", inputs), ("targets", targets)):
+            if part is None:
+                raise TypeError(
+                    f"the {name} of a batch are None: give an array, or an empty list where the "
+                    "model takes none"
+                )
+            for array in as_list(part):
+                check_mask(PART, array)
         yield inputs, targets
 
 
@@ -255,5 +261,5 @@ def _columns(batch: Mapping[str, Any], names: list[str]) -> list[Any]:
 
 
 def _described(batch: Any) -> str:
-    kind = type(batch).__name__
-    return f"a {kind} of {len(batch)}" if isinstance(batch, list | tuple) else f"a {kind}"
+    kind = a_kind(batch)
+    return f"{kind} of {len(batch)}" if isinstance(batch, list | tuple) else kind

@@ -18,7 +18,7 @@ from relaxjax.passes import Gradient, GradientError
         (lambda g, y, x: 2.0, "must give an expression for each argument, .* but it gives 2.0"),
         (lambda g, y, x: None, "but it gives None"),
         (lambda g, y, x: [g, 1.0], "must give an expression for each argument"),
-        (lambda g, y, x: (g, g), "gives 2 adjoints for its 1 arguments"),
+        (lambda g, y, x: (g, g), "gives 2 adjoints for its 1 argument"),
         (lambda g, y, x: get_op("relax.astype")(g, "int32"), "of dtype int32 for `x` of dtype"),
         (
             lambda g, y, x: get_op("relax.sum")(g, [0], True),

@@ -88,7 +88,7 @@ def test_the_list_of_passes_has_those_of_packages(
         ("package_of_passes:Other", "cannot be imported: AttributeError: "),
         (
             "package_of_passes:number",
-            "is a int: name a module, or a pass that is declared by `pass_factory`",
+            "is an int: name a module, or a pass that is declared by `pass_factory`",
         ),
     ],
 )

@@ -1,5 +1,7 @@
 """Layouts converted: only the ends are transposed, and what lies between follows."""
 
+from typing import Any
+
 import pytest
 from parsing import parse_flow, parse_functions
 from same_results import assert_same_results, calls_of
@@ -299,6 +301,12 @@ def test_converting_before_the_gradient_gives_the_same() -> None:
     before = Gradient("main")(NET)
     after = Gradient("main")(ConvertLayout(layouts)(NET))
     assert_same_results(before, after, "main_adjoint")
+
+
+def test_layouts_without_operators() -> None:
+    layouts: Any = ["NHWC", "OHWI"]
+    with pytest.raises(TypeError, match=r"must be a mapping from operators to layouts, such as"):
+        ConvertLayout(layouts)(program("gv = R.nn.conv2d(x, w)"))
 
 
 def test_what_has_no_layout_cannot_be_asked_for() -> None:

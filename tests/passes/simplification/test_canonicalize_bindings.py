@@ -47,6 +47,14 @@ CASES = {
             "return (out, u)"
         ),
     ),
+    "an output takes the place of what it takes itself from a tuple": (
+        (
+            "with R.dataflow():\n    a = R.exp(x)\n    t = (a, x)\n    out = t[0]\n"
+            "    R.output(out)\n"
+            "return out"
+        ),
+        ("with R.dataflow():\n    out = R.exp(x)\n    t = (out, x)\n    R.output(out)\nreturn out"),
+    ),
     "what only a block sees is taken from the tuple that it is in": (
         (
             "with R.dataflow():\n    a = R.exp(x)\n    t = (a, x)\n    R.output(t)\n"

@@ -251,7 +251,7 @@ def test_evaluation_data_that_is_used_up_is_found_before_more_is_trained() -> No
     [
         ([], "there is nothing to measure on: `eval_data` has no batches"),
         ([(np.ones((8, 4), "float32"), DATA[0][1])], "dimension 1 of `x` must be 5, found 4"),
-        ([(DATA[0][0], np.ones((8, 2), "int32"))], r"`targets` must have 1 dimensions, found 2"),
+        ([(DATA[0][0], np.ones((8, 2), "int32"))], r"`targets` must have 1 dimension, found 2"),
     ],
 )
 def test_what_is_wrong_with_listed_data_is_found_before_the_training(

@@ -55,7 +55,10 @@ def test_batches_may_be_mappings_by_name() -> None:
             TypeError,
             r"a pair \(inputs, targets\), or a mapping .* a tuple of 3 was given",
         ),
-        (np.zeros(2), TypeError, "but a ndarray was given; relaxjax.datasets.batches cuts"),
+        (np.zeros(2), TypeError, "but an ndarray was given; relaxjax.datasets.batches cuts"),
+        (None, TypeError, "but None was given; relaxjax.datasets.batches cuts"),
+        ((np.zeros((8, 4)), None), TypeError, "the targets of a batch are None: give an array, or"),
+        ((None, np.zeros(8)), TypeError, "the inputs of a batch are None: give an array, or an em"),
         (
             (np.ma.masked_array(np.zeros((8, 4)), True), np.zeros(8)),
             TypeError,
@@ -101,7 +104,7 @@ def test_arrays_by_name_are_no_batches() -> None:
     "data", [(pair for pair in DATA), map(tuple, DATA), iter(DATA), islice(DATA, 2)]
 )
 def test_data_for_one_epoch_only_is_an_error_before_several(data: Any) -> None:
-    match = f"`data` is a {type(data).__name__}, which is used up after one epoch: give a list"
+    match = f"`data` is an? {type(data).__name__}, which is used up after one epoch: give a list"
     with pytest.raises(ValueError, match=match):
         classifier().fit(data, epochs=2, reporter=Told())
     classifier().fit(data, epochs=1, reporter=Told())

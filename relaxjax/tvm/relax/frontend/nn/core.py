@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from relaxjax.ir.module import IRModule
+from relaxjax.tvm.scope import OutOfScopeNameError
 
 from .exporter import export
 from .tensors import Parameter as Parameter
@@ -72,6 +73,15 @@ class Module:
         `spec` says what each is given: `{"forward": {"x": spec.Tensor((1, 784), "float32")}}`.
         """
         return export(self, spec, debug, allow_extern)
+
+    def jit(self, *args: Any, **kwargs: Any) -> Any:
+        """TVM's module that takes tensors of PyTorch, of which there are none here."""
+        raise OutOfScopeNameError(
+            "`Module.jit` gives a module that takes tensors of PyTorch, and nothing here runs on "
+            "these: `mod, params = model.export_tvm(spec)`, then "
+            '`relax.VirtualMachine(relax.build(mod))["forward"]` takes arrays, and behind them the '
+            "arrays of the parameters, `[param.data for _, param in params]`"
+        )
 
 
 def _named(value: Any, prefix: str) -> Iterator[tuple[str, Parameter]]:
