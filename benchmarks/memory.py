@@ -42,6 +42,7 @@ from relaxjax.passes.memory.planning.plan import Plan
 from relaxjax.passes.memory.planning.planner import POLICIES, Planner
 from relaxjax.passes.memory.program.caller import Caller
 from relaxjax.passes.memory.program.in_place import with_reads_first
+from relaxjax.passes.memory.program.matrix_rows import with_matrix_rows
 from relaxjax.passes.memory.program.program import Program
 from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, decided, rematerialized
 from relaxjax.passes.memory.report.memory_report import memory
@@ -102,7 +103,7 @@ def chooser_of(mod: IRModule, caller: Caller | None = None) -> Chooser:
 def budgets(names: list[str]) -> None:
     rows = []
     for name in names or SMALL:
-        chooser = chooser_of(SMALL[name]())
+        chooser = chooser_of(with_matrix_rows(SMALL[name](), ADJOINT))
         whole = chooser.bytes_of(chooser.planner.none)
         for share in SHARES:
             start = time.process_time()

@@ -146,8 +146,8 @@ def add_optimizer(group: Any) -> None:
     group.add_argument(
         "--policy", choices=(*POLICIES, OFFLOAD),
         help="which values to compute again in the backward part, as of `relaxjax memory`\n"
-        "(auto: free where that takes no longer); but by none, the model is then one for batches\n"
-        "of --batch alone",
+        "(auto: free where that takes no longer). But for none, the model then\n"
+        "takes batches of --batch alone",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The forms of a program that its plans are made of: other loops, and other orders of reads."""
+"""The forms of a program that its plans are made of: other loops, shapes, and orders of reads."""
 
 import math
 from collections.abc import Callable, Collection, Iterator
@@ -8,11 +8,13 @@ from itertools import islice
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
+from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.differentiation.gradient import function_of
 
 from ..loops.lean_loops import with_lean_loops
 from ..program.caller import Caller
 from ..program.in_place import with_reads_first
+from ..program.matrix_rows import with_matrix_rows
 from ..program.program import Program
 from ..program.step import Step
 from .choice import Chooser
@@ -23,8 +25,8 @@ from .planner import BALANCED, FREE, POLICIES
 class Forms:
     """The forms of the function `name`, and what chooses among the plans of each.
 
-    They are numbered: as it stands, with gradients that come after the reads of their parameters,
-    and then with loops that save ever less besides.
+    They are numbered: as it stands, with gradients that come after the reads of their parameters
+    and with rows of matrices between products, and then with loops that save ever less besides.
     """
 
     mod: IRModule
@@ -44,10 +46,16 @@ class Forms:
 
     @cached_property
     def tied(self) -> IRModule:
-        """The module whose gradients come after the other reads of their parameters."""
+        """The module whose gradients come after the other reads of their parameters.
+
+        On a CPU, what is computed between products of matrices has their shape.
+        """
+        mod = self.mod
+        if chosen_platform() == "cpu" and not self.decided:
+            mod = with_matrix_rows(mod, self.name)
         if self.caller is None:
-            return self.mod
-        return with_reads_first(self.mod, self.name, self.caller.differentiated, self.program)
+            return mod
+        return with_reads_first(mod, self.name, self.caller.differentiated, self.program)
 
     def module(self, number: int) -> IRModule:
         """The form of some number."""

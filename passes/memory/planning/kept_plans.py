@@ -19,7 +19,7 @@ from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform
-from relaxjax.passes.infrastructure.kept_files import digest_of, versions
+from relaxjax.passes.infrastructure.kept_files import code, digest_of, versions
 
 from ..program.program import Program
 from ..program.schedule import Order
@@ -35,6 +35,7 @@ class KeptPlans:
         folder = plans_folder()
         goes_by = (
             versions(),
+            code(),  # a plan goes by the forms of the program that it was made of
             structural_hash(mod),
             repr(options),
             chosen_platform(),

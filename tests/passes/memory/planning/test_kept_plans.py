@@ -59,6 +59,14 @@ def plans(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.plan"))
 
 
+def test_a_plan_is_not_one_of_other_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes by forms of the program, which others may make otherwise."""
+    Rematerialize(ADJOINT, policy="balanced")(adjoint())
+    monkeypatch.setattr(kept_plans, "code", lambda: "other")
+    Rematerialize(ADJOINT, policy="balanced")(adjoint(factor=1.0))
+    assert len(plans(folder)) == 2
+
+
 OPTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a budget": (adjoint, {"budget_bytes": "70%"}),
     "balanced": (adjoint, {"policy": "balanced"}),
