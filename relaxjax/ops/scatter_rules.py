@@ -65,18 +65,27 @@ class Scatter:
         """For each update, at its place, `g` times the product of all but the update.
 
         That is the whole product divided by the update, but where the update is zero. Which ones
-        are is asked of updates that are computed once: the answers are read together.
+        are is asked of updates that are computed once: the answers are read together. The other
+        zeros at its place are factors as well, whose derivatives are none: up to three are told by
+        their sums, so that derivatives up to the third are exact.
         """
         if is_float(dtype_of(updates)):
             updates = call("grad.once", updates)
         ones, zeros = call("ones_like", updates), call("zeros_like", updates)
         is_zero = call("equal", updates, zeros)
-        divisors = where(is_zero, ones, updates)
+        divisors, small = where(is_zero, ones, updates), where(is_zero, updates, zeros)
         nothing = call("zeros_like", data)
-        count = self.write(nothing, where(is_zero, ones, zeros), "add")
-        is_only_zero = call("equal", count, call("ones_like", data))
-        of_others = where(is_only_zero, g * self.write(data, divisors, "mul"), nothing)
-        return where(is_zero, self.read(of_others), self.read(g * y) / divisors)
+        count, sums, squares = (
+            self.read(self.write(nothing, each, "add"))
+            for each in (where(is_zero, ones, zeros), small, small * small)
+        )
+        other = sums - small
+        pair = (other * other - (squares - small * small)) * 0.5
+        of_zeros = where(call("equal", count, ones * 3), pair, zeros)
+        of_zeros = where(call("equal", count, ones * 2), other, of_zeros)
+        of_zeros = where(call("equal", count, ones), ones, of_zeros)
+        of_others = self.read(g * self.write(data, divisors, "mul")) * of_zeros
+        return where(is_zero, of_others, self.read(g * y) / divisors)
 
     def _took_place(self, data: Expr, read: Expr) -> Expr:
         """Whether an update is what stands at its place: of several for one place, one is."""
