@@ -14,6 +14,7 @@ from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.memory.loops.update_in_loops import UpdateInLoops
 from relaxjax.passes.memory.planning.budget import Budget
+from relaxjax.passes.memory.store_draws import StoreDraws
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
@@ -95,8 +96,8 @@ def SetupTrainer(
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds FuseProductLoss,
-    SimplifyAdjoint, LegalizeOps, PlanStepMemory, for which `memory_budget` and `memory_policy` are,
-    and UpdateInLoops.
+    SimplifyAdjoint, LegalizeOps, StoreDraws, PlanStepMemory, for which `memory_budget` and
+    `memory_policy` are, and UpdateInLoops.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
@@ -213,6 +214,7 @@ def step_passes(
             LegalizeOps(),
             EliminateCommonSubexpr(),
             CanonicalizeBindings(),
+            StoreDraws(),
             PlanStepMemory(options.memory_budget, options.memory_policy),
             UpdateInLoops(),
         ]

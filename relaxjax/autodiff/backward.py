@@ -29,6 +29,7 @@ from relaxjax.passes import (
     RaiseOps,
     Rematerialize,
     SimplifyGradient,
+    StoreDraws,
 )
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.memory.planning.budget import Budget
@@ -75,6 +76,7 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
         FoldConstant(),
         EliminateCommonSubexpr(),
         CanonicalizeBindings(),
+        StoreDraws(),
     ):
         mod = one(mod)
     return Rematerialize(ADJOINT, memory.budget, memory.policy)(mod)
