@@ -39,8 +39,8 @@ class RelaxLoss:
         params = self.function.params
         if len(args) != len(params):
             raise TypeError(
-                f"the loss function takes "
-                f"{counted(len(params), 'argument')}, but {len(args)} were given"
+                f"the loss function takes {counted(len(params), 'argument')}, "
+                f"but {len(args)} were given"
             )
         for param, arg in zip(params, args, strict=True):
             given = arg.ty if isinstance(arg, Var) else arg

@@ -9,17 +9,18 @@ from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.tensor_types import known_dtype
+from relaxjax.ir.types import is_float
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.simplification.tensors import is_elementwise_of_jax
 
 from .program.step import size_of
 
 _DRAWS = frozenset({"lax.random_bits", "lax.rng_bit_generator"})
 _MOVES = frozenset({"lax.bitcast_convert_type", "lax.broadcast_in_dim", "lax.reshape"})
-# Less than this lies in a cache in any case.
-_SMALL = 2**12
+_SMALL = 2**12  # bytes, of which fewer are left as they are
 
 
 @pass_factory(opt_level=0, kind="function")
@@ -52,7 +53,8 @@ def StoreDraws(function: Function, mod: IRModule) -> Function:
 class _Drawn:
     """What is made of random numbers alone, and by how many others it is read."""
 
-    least: dict[Var, Var] = field(default_factory=dict)  # the smallest that each is made of, or it
+    # For each the smallest that it is made of, which may be itself.
+    least: dict[Var, Var] = field(default_factory=dict)
     readers: Counter[Var] = field(default_factory=Counter)
     fixed: set[Var] = field(default_factory=set)  # what is made of constants alone
 
@@ -69,19 +71,23 @@ class _Drawn:
 
     def is_made(self, value: Expr) -> bool:
         """Whether a value is random numbers, or made of such and of constants."""
-        if not isinstance(value, Call) or not isinstance(value.op, Op):
-            return False
-        op = value.op
-        is_plain = op.name.startswith("lax.") and op.fusion == "elementwise" and not op.draws
+        if _draws(value):
+            return True
         known = all(v in self.least or v in self.fixed for v in used_vars(value))
-        return _draws(value) or (known and (is_plain or op.name in _MOVES))
+        return known and (is_elementwise_of_jax(value) or _calls(value, _MOVES))
 
 
 def _draws(value: Expr) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in _DRAWS
+    return _calls(value, _DRAWS)
+
+
+def _calls(value: Expr, names: frozenset[str]) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in names
 
 
 def _can_be_stored(var: Var) -> bool:
-    dtype = var.ty.dtype if isinstance(var.ty, TensorType) else None
-    is_known = dtype is not None and (is_float(dtype) or dtype.startswith(("bool", "uint")))
-    return is_known and size_of(var) >= _SMALL
+    """Whether `R.grad.once` takes it, and it is worth a kernel."""
+    dtype = known_dtype(var)
+    if dtype is None or not (is_float(dtype) or dtype.startswith(("bool", "uint"))):
+        return False
+    return size_of(var) >= _SMALL

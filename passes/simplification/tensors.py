@@ -49,6 +49,17 @@ def is_elementwise(value: Expr | None) -> bool:
     return value.op.fusion in ("elementwise", "broadcast") and not is_moved
 
 
+def is_elementwise_of_jax(value: Expr) -> bool:
+    """Whether it is a call of `lax.*` that computes each number of those at the same place.
+
+    It does so in any shape, and draws nothing.
+    """
+    if not isinstance(value, Call) or not isinstance(value.op, Op):
+        return False
+    op = value.op
+    return op.name.startswith("lax.") and op.fusion == "elementwise" and not op.draws
+
+
 def fills(exprs: Iterable[Expr], known: Uses) -> list[float | None]:
     return [fill(expr, known) for expr in exprs]
 

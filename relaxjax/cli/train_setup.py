@@ -77,8 +77,8 @@ def with_backbone(mod: IRModule, inputs: int, states: int) -> IRModule:
     given = len(mod[BACKBONE].params)
     if inputs + states >= given:
         raise InputError(
-            f"`{BACKBONE}` takes "
-            f"{counted(given, 'argument')}: with {inputs} inputs and {states} states no "
+            f"`{BACKBONE}` takes {counted(given, 'argument')}: "
+            f"with {inputs} inputs and {states} states no "
             "parameter is left to train"
         )
     return mod.with_attrs({"param_num": given - inputs - states, "state_num": states})

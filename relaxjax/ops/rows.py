@@ -43,9 +43,8 @@ def _require_rows(
         raise OpError("a tensor without dimensions has no rows")
     if -1 not in (values.ndim, places.ndim, rank) and values.ndim != places.ndim + rank - 1:
         raise OpError(
-            f"`values` must have "
-            f"{counted(places.ndim + rank - 1, 'dimension')}, those of `places` and of a "
-            f"row, found {values.ndim}"
+            f"`values` must have {counted(places.ndim + rank - 1, 'dimension')}, "
+            f"those of `places` and of a row, found {values.ndim}"
         )
     if values.dims is None or places.dims is None or dims is None:
         return

@@ -66,8 +66,8 @@ class Scatter:
 
         That is the whole product divided by the update, but where the update is zero. Which ones
         are is asked of updates that are computed once: the answers are read together. The other
-        zeros at its place are factors as well, whose derivatives are none: up to three are told by
-        their sums, so that derivatives up to the third are exact.
+        zeros at its place are factors as well, and their product has derivatives: of one and of two
+        it is told by sums of them and of their squares. So derivatives are exact up to the third.
         """
         if is_float(dtype_of(updates)):
             updates = call("grad.once", updates)

@@ -21,8 +21,8 @@ def bind_arguments(
     positional = [item.arg for item in (*given.posonlyargs, *given.args)]
     if len(args) > len(positional):
         raise TypeError(
-            f"`{node.name}` takes "
-            f"{counted(len(positional), 'argument')}, but {len(args)} were given"
+            f"`{node.name}` takes {counted(len(positional), 'argument')}, "
+            f"but {len(args)} were given"
         )
     names = [*positional, *(item.arg for item in given.kwonlyargs)]
     bound = by_name(node.name, names, args, named)

@@ -18,6 +18,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.tensor_types import static_dims
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
+from relaxjax.passes.simplification.tensors import is_elementwise_of_jax
 
 _RESHAPE = "lax.reshape"
 
@@ -105,12 +106,10 @@ def _reshaped(value: Expr) -> Var | None:
 
 
 def _elementwise(value: Expr) -> Call | None:
-    """A call of JAX's that computes each number of its result of those at the same place."""
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
+    """A call that computes each number of those at the same place of variables and constants."""
+    if not isinstance(value, Call) or not is_elementwise_of_jax(value):
         return None
-    op = value.op
-    is_plain = op.name.startswith("lax.") and op.fusion == "elementwise" and not op.draws
-    return value if is_plain and all(isinstance(a, Var | Constant) for a in value.args) else None
+    return value if all(isinstance(arg, Var | Constant) for arg in value.args) else None
 
 
 def _axes_of_rows(value: Var, matrix: Sequence[int] | None) -> int:

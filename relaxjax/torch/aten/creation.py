@@ -19,13 +19,9 @@ def filled(sizes: Sequence[Dim], value: Any, dtype: str) -> Expr:
 
 
 def _dtype_of_number(value: Any) -> str:
-    return (
-        "bool"
-        if isinstance(value, bool)
-        else "int64"
-        if not isinstance(value, float)
-        else default_dtype()
-    )
+    if isinstance(value, bool):
+        return "bool"
+    return default_dtype() if isinstance(value, float) else "int64"
 
 
 @aten("full.default")
