@@ -17,6 +17,7 @@ from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.store_draws import StoreDraws
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
+from relaxjax.passes.operators.multiply_rows_once import MultiplyRowsOnce
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 from relaxjax.trainable.arguments import Arguments
@@ -95,9 +96,9 @@ def SetupTrainer(
     DecomposeOpsForInference, UseTrainingForms, DescribeLoss, CheckTrains, AppendAdjoint,
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
-    is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds FuseProductLoss,
-    SimplifyAdjoint, LegalizeOps, StoreDraws, PlanStepMemory, for which `memory_budget` and
-    `memory_policy` are, and UpdateInLoops.
+    is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds MultiplyRowsOnce,
+    FuseProductLoss, SimplifyAdjoint, LegalizeOps, StoreDraws, PlanStepMemory, for which
+    `memory_budget` and `memory_policy` are, and UpdateInLoops.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
@@ -222,7 +223,7 @@ def step_passes(
     if options.spread is not None or is_placed(mod):
         mesh, sharding = options.spread or (None, DATA)
         spread = [ShardTraining(mesh, sharding, options.captured)]
-    scores: list[Pass] = [FuseProductLoss()] if options.legalize else []
+    scores: list[Pass] = [MultiplyRowsOnce(), FuseProductLoss()] if options.legalize else []
     return (
         *scores,
         *images,
