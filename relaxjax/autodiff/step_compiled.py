@@ -15,6 +15,7 @@ from relaxjax.trainable.names import TRAIN_STEP
 from .sharding import check_whole
 from .step_module import Counts
 from .step_placing import StepPlaces
+from .widths import in_own_dtypes
 
 
 def compiled(
@@ -22,7 +23,8 @@ def compiled(
 ) -> tuple[Any, Any]:
     """The step that takes the memory of its state, and the one for a state that JAX traces."""
     mesh = None if places is None else places.mesh
-    step = to_jax(with_gathered_params(module, mesh), TRAIN_STEP)
+    gathered = with_gathered_params(module, mesh)
+    step = in_own_dtypes(to_jax(gathered, TRAIN_STEP), gathered, TRAIN_STEP)
     last = len(program.avals) - counts.states
     others = (*program.all_avals[1:last], *program.all_avals[len(program.avals) :])
 

@@ -31,6 +31,7 @@ from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
 from .frames import in_the_users_frames
 from .placing import CallPlaces, Placing, placed
 from .sharding import are_on_one_device, check_whole, on_devices
+from .widths import in_own_dtypes
 
 _BY_JAX = jax.value_and_grad  # as it is before anyone puts that from here in its place
 
@@ -206,10 +207,11 @@ class ValueAndGrad(Explorable):
         own = known or chosen_platform()
         first = made_for(own)
         if known is not None or PLATFORM not in first.attrs or not are_on_one_device(arrays):
-            return to_jax(first, ADJOINT)
+            return in_own_dtypes(to_jax(first, ADJOINT), first, ADJOINT)
 
         def program_for(platform: str) -> Callable[..., Any]:
-            return to_jax_for(platform, first if platform == own else made_for(platform), ADJOINT)
+            made = first if platform == own else made_for(platform)
+            return in_own_dtypes(to_jax_for(platform, made, ADJOINT), made, ADJOINT)
 
         return for_each_platform(program_for, own)
 

@@ -106,12 +106,12 @@ def emit_carried(
     for step in dict.fromkeys(step for one in some for step in one.again):
         value = substitute(step.binding.value, names)
         names[step.var] = builder.emit(value, f"{step.var.name}_before")
-    return {
-        one.var: builder.emit(
-            get_op("lax.select_n")(is_first, names[one.result], one.start), one.var.name
-        )
-        for one in some
-    }
+    found: dict[Var, Expr] = {}
+    for one in some:
+        before_this = names.get(one.result, one.result)  # as it is where it is of outside the loop
+        value = get_op("lax.select_n")(is_first, before_this, one.start)
+        found[one.var] = builder.emit(value, one.var.name)
+    return found
 
 
 def row_of(stack: Expr, index: Expr) -> Expr:

@@ -37,7 +37,7 @@ def adjoint(results: str = "(h, ())") -> IRModule:
     return layers(BREAK.join(lines))
 
 
-def layers(step: str, start: str = "x", options: str = "") -> IRModule:
+def layers(step: str, start: str = "x", options: str = "", before: str = "") -> IRModule:
     """The adjoint of a loop of some body, over `w`, from a carry that is all `x` at the start."""
     carry = f"R.Tensor(({ROWS}, {WIDTH}), 'float32')"
     carry = carry if start == "x" else f"R.Tuple({carry}, {carry})"
@@ -47,6 +47,7 @@ def layers(step: str, start: str = "x", options: str = "") -> IRModule:
             x: R.Tensor(({ROWS}, {WIDTH}), "float32"),
             ws: R.Tensor(({LAYERS}, {WIDTH}, {WIDTH}), "float32"),
         ):
+            {before}
             @R.function
             def step(carry: {carry}, w: R.Tensor(({WIDTH}, {WIDTH}), "float32")):
                 {step}
@@ -133,6 +134,19 @@ def test_what_a_step_got_follows_from_the_step_before(step: str, start: str, sta
     found = with_lean_loops(mod, ADJOINT, lambda s: s.fusible, 1e18)
     assert temporary_bytes(mod, ADJOINT) > (stacks + 1) * STACK
     assert stacks * STACK < temporary_bytes(found, ADJOINT) < (stacks + 0.8) * STACK
+    chex.assert_trees_all_equal(gradients(found), gradients(mod))
+
+
+def test_what_a_step_got_is_of_outside_the_loop() -> None:
+    """All steps but the first got it, so none of it is stacked."""
+    lines = (
+        "before = carry[0]",
+        "side = R.tanh(carry[1])",
+        "return ((R.matmul(R.multiply(before, side), w), outside), ())",
+    )
+    mod = layers(BREAK.join(lines), "(x, x)", before="outside = R.sin(x)")
+    found = with_lean_loops(mod, ADJOINT, lambda s: s.fusible, 1e18)
+    assert temporary_bytes(found, ADJOINT) < temporary_bytes(mod, ADJOINT) - 0.8 * STACK
     chex.assert_trees_all_equal(gradients(found), gradients(mod))
 
 

@@ -1,0 +1,41 @@
+"""Losses that compute in 64 bits, where JAX around them does not."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import relaxjax
+
+X = np.linspace(0.5, 2.0, 5, dtype="float32")
+
+
+def loss(x: Any, scale: Any = 1.0) -> Any:
+    """In 32 bits nothing is left of `x`."""
+    with jax.enable_x64(True):
+        wide = x.astype(jnp.float64)
+        left = jnp.sum(jnp.sin(wide) + ((wide**2 + 1e10) - 1e10))
+    return left.astype(jnp.float32) * scale
+
+
+@pytest.mark.parametrize("around", [jax.jit, lambda function: function], ids=["jit", "by itself"])
+def test_values_and_gradients(around: Any) -> None:
+    found, expected = (around(m.value_and_grad(loss))(X) for m in (relaxjax, jax))
+    chex.assert_trees_all_close(found, expected, rtol=1e-6)
+    chex.assert_trees_all_equal_dtypes(found, expected)
+
+
+def test_a_step() -> None:
+    init, step = relaxjax.train_step(loss, optax.sgd(0.5))
+    state, value = step(init(X), np.float32(2.0))
+    expected, gradient = jax.value_and_grad(loss)(X, np.float32(2.0))
+    chex.assert_trees_all_close((value, state.params), (expected, X - 0.5 * gradient), rtol=1e-6)
+
+
+def test_a_program_for_another_platform() -> None:
+    exported = jax.export.export(jax.jit(relaxjax.grad(loss)), platforms=["cpu", "cuda"])(X)
+    chex.assert_trees_all_close(exported.call(X), jax.grad(loss)(X), rtol=1e-6)
