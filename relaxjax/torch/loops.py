@@ -141,8 +141,8 @@ def _tests(cond: Graph, result: Argument) -> Iterator[Node]:
 
 def _steps_until(test: Node, cond: Graph, body: Graph, given: Sequence[Any]) -> int | None:
     """After how many steps a comparison of a counter with a limit fails."""
-    namespace, name, overload = (*test.target.split("."), "", "")[:3]
-    if namespace != "aten" or name not in _LIMITS or overload not in ("Scalar", "Tensor"):
+    _, name, overload = (*test.target.split("."), "", "")[:3]
+    if name not in _LIMITS or overload not in ("Scalar", "Tensor"):
         return None
     sign, inclusive = _LIMITS[name]
     counter, other = test.arguments["self"], test.arguments["other"]

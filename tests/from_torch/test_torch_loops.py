@@ -153,10 +153,19 @@ UNKNOWN: dict[str, tuple[list[Node], Node | None, Expr | None]] = {
     "a start that is an input": (compared_with("lt.Scalar", 4), UP, START),
     "a limit that is carried": (compared_with("ne.Scalar", 4), UP, None),
     "no limit": (compared_with("lt.Scalar", float("inf")), UP, None),
+    "a step from another number": (
+        compared_with("lt.Scalar", 4), node("add.Tensor", "next", LIMIT, 1), None
+    ),
+    "a step by a tensor": (
+        compared_with("lt.Scalar", 4), node("add.Tensor", "next", COUNT, LIMIT), None
+    ),
+    "a start that is computed": (
+        compared_with("lt.Scalar", 4), UP, call("multiply", const(5, "int64"), const(2, "int64"))
+    ),
     "beyond its dtype": (compared_with("lt.Scalar", 127.5), UP, INT8),
     "beyond all counting": (compared_with("lt.Scalar", 2**31), UP, None),
     "one test or the other": (both("logical_or.default"), UP, None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
