@@ -21,6 +21,7 @@ from relaxjax.ir.walk import (
     nested_bindings,
     post_order,
     rewrite,
+    substitute,
 )
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
@@ -90,7 +91,10 @@ class _Lifter:
         calling = _calling_itself(whole, var, function, captured)
         if var in free_vars(calling):
             return binding
-        self.functions[function.name], _ = renew(calling)
+        ordinary = {free: Var(free.name, free.ty, span=free.span) for free in captured}
+        params = tuple(ordinary.get(param, param) for param in calling.params)
+        alone = replace(calling, params=params, body=substitute(calling.body, ordinary))
+        self.functions[function.name], _ = renew(alone)
         if not captured:
             self.given[var] = function
             return None

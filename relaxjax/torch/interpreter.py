@@ -19,6 +19,7 @@ from .aten.table import TABLE, Entry, functional, in_place, of_out
 from .autocast import Autocast, mend_of, region
 from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same_value
 from .errors import TorchImportError
+from .loops import over_rows, scan, while_loop
 from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
 from .sizes import Sizes
 from .tensors import Tensor, View, is_view
@@ -45,8 +46,13 @@ _CHECKS = (
 _WITHOUT_GRADIENTS = "higher_order.wrap_with_set_grad_enabled"
 _AUTOCAST = "higher_order.wrap_with_autocast"
 _COND = "higher_order.cond"
+_LOOPS: Mapping[str, Callable[..., Sequence[Expr]]] = {
+    "higher_order.scan": scan,
+    "higher_order.map_impl": over_rows,
+    "higher_order.while_loop": while_loop,
+}
 # What is no operator of tensors, and is read all the same.
-OTHERS = frozenset((*_NUMBERS, *_CHECKS, _WITHOUT_GRADIENTS, _AUTOCAST, _COND))
+OTHERS = frozenset((*_NUMBERS, *_CHECKS, _WITHOUT_GRADIENTS, _AUTOCAST, _COND, *_LOOPS))
 # What a rule raises for arguments that it cannot take, a scalar where it counts axes among them.
 _REFUSALS = (TypeError, ValueError, NotImplementedError, LookupError, ArithmeticError)
 
@@ -121,6 +127,8 @@ class Interpreter:
             self._inline(node, inner, given, True, within)
         elif node.target == _COND:
             self._choose(node, *node.arguments.values())
+        elif node.target in _LOOPS:
+            self._loop(node)
         elif in_place(node.target):
             self._write(node, next(iter(node.arguments)), functional(node.target))
         elif (plain := of_out(node.target)) is not None:
@@ -175,27 +183,45 @@ class Interpreter:
         index = shaped(index, []) if ndim_of(index) else index
         tensors = [one for one in given if isinstance(one, Expr)]
         found = self._builder.emit(get_op("lax.switch")(index, *branches, *tensors), "chosen")
-        for place, name in enumerate(_flat(node.results)):
+        self._bind_found(
+            node, [TupleGetItem(found, place) for place in range(len(true.graph.outputs))]
+        )
+
+    def _loop(self, node: Node) -> None:
+        """One or two graphs, again and again; what they do not carry they see around them."""
+        arguments = node.arguments.values()
+        given = [one.graph if isinstance(one, SubGraph) else self.read(one) for one in arguments]
+        if any(concerned(node.target, {"operands": one}) for one in given if isinstance(one, list)):
+            raise TorchImportError(f"{UNKNOWN_SIZE}, and a loop takes it: choose by torch.where")
+        self._bind_found(node, _LOOPS[node.target](self._results, *given))
+
+    def _bind_found(self, node: Node, found: Sequence[Expr]) -> None:
+        for name, value in zip(_flat(node.results), found, strict=True):
             if name is not None:
-                expr = self._emit(TupleGetItem(found, place), name)
+                expr = self._emit(value, name)
                 self._check(node, name, expr)
                 self._values[name] = Tensor(expr)
 
     def _branch(self, branch: SubGraph, given: Sequence[Any]) -> Var:
         """A graph as a function of those of its inputs that are tensors."""
-        within = Interpreter(self._builder, self._sizes, self._autocast)
+        names = (self._builder.get_unique_name(one.name) for one in branch.graph.inputs)
         with self._builder.scope():
-            for parameter, value in zip(branch.graph.inputs, given, strict=True):
-                name = self._builder.get_unique_name(parameter.name)
-                within.bind(
-                    parameter.name, Var(name, value.ty) if isinstance(value, Expr) else value
-                )
-            params = [within.read(one) for one in branch.graph.inputs]
-            within.run(branch.graph)
-            results = Tuple(tuple(within.read(one) for one in branch.graph.outputs))
+            values = [
+                Var(name, value.ty) if isinstance(value, Expr) else value
+                for name, value in zip(names, given, strict=True)
+            ]
+            results = Tuple(tuple(self._results(branch.graph, values)))
             body = self._builder.sequence(results)
-        function = make_function([one for one in params if isinstance(one, Var)], body)
+        function = make_function([one for one in values if isinstance(one, Var)], body)
         return self._builder.emit(function, "branch")
+
+    def _results(self, graph: Graph, values: Sequence[Any]) -> list[Expr]:
+        """What a graph gives for values of its inputs, emitted where the builder is."""
+        within = Interpreter(self._builder, self._sizes, self._autocast)
+        for parameter, value in zip(graph.inputs, values, strict=True):
+            within.bind(parameter.name, value)
+        within.run(graph)
+        return [within.read(one) for one in graph.outputs]
 
     def _compute(self, node: Node) -> None:
         arguments = self._arguments(node)

@@ -220,6 +220,14 @@ def _saved(program: Any) -> TorchProgram:
             f"PyTorch cannot write what the model takes or gives: {error} Take and give tensors, "
             "tuples, lists and dicts alone, as by `values, places = x.topk(2)`"
         ) from error
+    except RuntimeError as error:
+        if type(error).__name__ != "SerializeError":
+            raise
+        raise TorchImportError(
+            f"PyTorch cannot write the program: {str(error).partition(' in graph:')[0]}. Say it in "
+            "other operators: attention by torch.nn.functional.scaled_dot_product_attention with a "
+            "mask, and what a loop carries as tensors"
+        ) from error
     file.seek(0)
     return read_archive(file, "the exported program")
 

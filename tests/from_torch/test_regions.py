@@ -1,4 +1,4 @@
-"""Graphs inside of graphs: branches, and what is cast where autocast is on."""
+"""Graphs inside of graphs: branches, loops, and what is cast where autocast is on."""
 
 from pathlib import Path
 
@@ -24,7 +24,10 @@ def tensor(dtype: str) -> Var:
 
 @pytest.mark.parametrize(
     ("name", "tolerance"),
-    [("branches", TOLERANCES["float32"]), ("autocast", OF_BFLOAT16)],
+    [
+        *((name, TOLERANCES["float32"]) for name in ("branches", "loops")),
+        ("autocast", OF_BFLOAT16),
+    ],
 )
 def test_outputs_and_gradients_are_those_of_torch(name: str, tolerance: float) -> None:
     row = compared(FILES / f"{name}.pt2", dict(np.load(FILES / f"{name}.npz")), tolerance)

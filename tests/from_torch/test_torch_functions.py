@@ -248,6 +248,37 @@ def test_numbers_at_equal_distances() -> None:
     np.testing.assert_allclose(found, [1, 2, 4, 8])
 
 
+END = np.array(3.0, "float32")
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "options", "wanted"),
+    [
+        ("linspace.Tensor_Tensor", (X[0, 0], END), {}, np.linspace(X[0, 0], 3, 5)),
+        ("linspace.Tensor_Scalar", (END, -1), {"dtype": "float16"}, np.linspace(3, -1, 5)),
+        ("linspace.Scalar_Tensor", (1, END), {}, np.linspace(1, 3, 5)),
+        ("logspace.Scalar_Tensor", (0, END), {"base": 2.0}, np.logspace(0, 3, 5, base=2)),
+    ],
+)
+def test_ends_that_are_tensors(name: str, ends: Any, options: dict[str, Any], wanted: Any) -> None:
+    """They are constants to the gradient, as in PyTorch."""
+    tensors = [np.asarray(one) for one in ends if not isinstance(one, int)]
+    is_tensor = [not isinstance(one, int) for one in ends]
+
+    def rule(*given: Any) -> Any:
+        left = iter(given)
+        filled = (next(left) if flag else one for one, flag in zip(ends, is_tensor, strict=True))
+        return TABLE[f"aten.{name}"].rule(*filled, 5, **options)
+
+    np.testing.assert_allclose(value(rule, *tensors), wanted, rtol=2e-3 if options else 1e-6)
+    assert not np.any(slopes(rule, *tensors))
+
+
+def test_one_number_is_the_start_that_a_tensor_is() -> None:
+    rule = TABLE["aten.linspace.Tensor_Tensor"].rule
+    np.testing.assert_array_equal(value(lambda *ends: rule(*ends, 1), END, END + 1), [3])
+
+
 @pytest.mark.parametrize("mode", ["replicate", "reflect"])
 def test_what_is_cut_off_is_repeated(mode: str) -> None:
     numpy_mode: Any = {"replicate": "edge", "reflect": "reflect"}[mode]

@@ -134,16 +134,34 @@ def test_autocast_that_is_off_changes_nothing() -> None:
     np.testing.assert_array_equal(found, -X)
 
 
-def test_results_that_torch_cannot_write_are_an_error_with_what_to_give(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def _refuse_to_save(monkeypatch: pytest.MonkeyPatch, error: Exception) -> Any:
+    """A program, while PyTorch writes none."""
+
     def save(program: object, file: object) -> None:
-        raise NotImplementedError("No registered serialization name for <class 'topk'> found.")
+        raise error
 
     fake = types.ModuleType("torch.export")
     fake.save = save  # type: ignore[attr-defined]  # of a module that is made here
     monkeypatch.setitem(sys.modules, "torch.export", fake)
-    kind = type("ExportedProgram", (), {"__module__": "torch.export.exported_program"})
+    return type("ExportedProgram", (), {"__module__": "torch.export.exported_program"})()
+
+
+def test_results_that_torch_cannot_write_are_an_error_with_what_to_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error = NotImplementedError("No registered serialization name for <class 'topk'> found.")
     match = r"PyTorch cannot write .*'topk'> found\. Take and give .* `values, places = x\.topk"
     with pytest.raises(TorchImportError, match=match):
-        from_torch(kind())
+        from_torch(_refuse_to_save(monkeypatch, error))
+
+
+def test_operators_that_torch_cannot_write_are_an_error_with_what_to_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error = type("SerializeError", (RuntimeError,), {})
+    message = "Failed serializing node flex_attention in graph: %flex_attention : [num_users=3]"
+    match = r"cannot write the program: Failed serializing node flex_attention\. Say it in other"
+    with pytest.raises(TorchImportError, match=match):
+        from_torch(_refuse_to_save(monkeypatch, error(message)))
+    with pytest.raises(RuntimeError, match="no space left"):
+        from_torch(_refuse_to_save(monkeypatch, RuntimeError("no space left")))

@@ -23,6 +23,9 @@ from torch_loss_cases import CASES, several  # noqa: E402
 
 torch: Any = zoo.torch
 nn: Any = torch.nn
+higher_order: Any = importlib.import_module("torch._higher_order_ops")
+scan: Any = importlib.import_module("torch._higher_order_ops.scan").scan
+while_loop: Any = importlib.import_module("torch._higher_order_ops.while_loop").while_loop
 example: Any = importlib.import_module("train_torch_model")
 
 
@@ -124,6 +127,41 @@ class Branches(nn.Module):  # type: ignore[misc]
         return chosen, *several, by_size
 
 
+class Loops(nn.Module):  # type: ignore[misc]
+    """A loop over rows, one for each row, one that counts its steps, and one that does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            hidden = torch.tanh(self.linear(carry[0]) + row * carry[1])
+            return (hidden, carry[1] * 0.9), (hidden.sum(), hidden[0] * 2)
+
+        last, rows = scan(step, (y[0], torch.ones(2, 1)), x, dim=0, reverse=True)
+        mapped = higher_order.map(lambda row, shift: self.linear(row) * shift.cos(), x, y[0, 0])
+        doubled = while_loop(
+            lambda one: one.sum() < 20, lambda one: (one * 2,), (x.abs().sum(0) + 1,)
+        )
+        return *last, *rows, mapped, *self.counted(y), *doubled
+
+    def counted(self, y: Any) -> Any:
+        """Outside of a program, steps of Python: the weights' gradients of torch's are wrong."""
+        carry = torch.full((), 9), y * 0.5
+        if torch.compiler.is_exporting():
+            return while_loop(self.goes_on, self.step, carry)
+        while self.goes_on(*carry):
+            carry = self.step(*carry)
+        return carry
+
+    def goes_on(self, count: Any, carry: Any) -> Any:
+        return (count >= 2) & (carry.sum() > -50)
+
+    def step(self, count: Any, carry: Any) -> Any:
+        return count - 2, torch.tanh(self.linear(carry))
+
+
 class Autocast(nn.Module):  # type: ignore[misc]
     """Products in bfloat16, losses in float32, and a region inside where nothing is cast."""
 
@@ -182,6 +220,7 @@ MODELS: dict[str, Any] = {
     "masked": (Masked, masked_inputs),
     "encoder": (encoder, lambda: (torch.randn(3, 4, 8),)),
     "branches": (Branches, lambda: (torch.tensor([[0.1, 0.2, 0.3]] * 5), -torch.ones(5, 3))),
+    "loops": (Loops, lambda: (torch.randn(5, 2, 3), torch.randn(5, 2, 3))),
     "autocast": (Autocast, lambda: (torch.randn(5, 3),)),
     "strided": (Strided, lambda: (torch.randn(4, 6),)),
 }

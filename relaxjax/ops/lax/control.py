@@ -174,7 +174,8 @@ while_loop = declare(
     while_lowering,
     facts={
         "instead": "how many steps it takes is known only where it runs; write jax.lax.scan, "
-        "jax.lax.fori_loop between fixed bounds, or R.while_loop with a bound"
+        "jax.lax.fori_loop between fixed bounds, or R.while_loop with a bound; in PyTorch, `scan`, "
+        "or a test `i < n` of a count that starts as a number"
     },
 )
 

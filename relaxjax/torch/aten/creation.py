@@ -10,6 +10,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Constant, Expr, ShapeExpr, np_dtype
 from relaxjax.ops.emit import call, dims_of, dtype_of, scalar
 
+from .pairs import fixed
 from .promotion import cast, default_dtype, is_floating
 from .table import aten
 
@@ -83,17 +84,35 @@ def arange(end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None, **
     return places * cast(step, name) + cast(start, name)
 
 
-@aten("linspace.default")
-def linspace(start: float, end: float, steps: int, dtype: str | None = None, **_: Any) -> Expr:
-    """Numbers at equal distances, those of the second half counted from the end, as torch does."""
+_ENDS = ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
+
+
+@aten(*(f"linspace.{ends}" for ends in _ENDS))
+def linspace(
+    start: Expr | float, end: Expr | float, steps: int, dtype: str | None = None, **_: Any
+) -> Expr:
+    """Numbers at equal distances, those of the second half counted from the end, as torch does.
+
+    Ends that are tensors are constants to Gradient, as they are to that of torch.
+    """
     name = _of_floats(dtype)
     if steps == 1:
-        return filled([1], start, name)
+        return filled([1], fixed(start) if isinstance(start, Expr) else start, name)
     places = cast(call("arange", 0, steps, 1, "int64"), name)
-    width = scalar((end - start) / (steps - 1), places)
-    from_start = scalar(start, places) + width * places
-    from_end = scalar(end, places) - width * (scalar(steps - 1, places) - places)
+    width: Expr
+    if isinstance(start, Expr) or isinstance(end, Expr):
+        width = (_end(end, places) - _end(start, places)) / scalar(steps - 1, places)
+    else:
+        width = scalar((end - start) / (steps - 1), places)
+    from_start = _end(start, places) + width * places
+    from_end = _end(end, places) - width * (scalar(steps - 1, places) - places)
     return call("where", places < scalar(steps // 2, places), from_start, from_end)
+
+
+def _end(value: Expr | float, places: Expr) -> Expr:
+    if isinstance(value, Expr):
+        return cast(fixed(value), dtype_of(places))
+    return scalar(value, places)
 
 
 def _of_floats(dtype: str | None) -> str:
@@ -106,9 +125,14 @@ def _of_floats(dtype: str | None) -> str:
     return name
 
 
-@aten("logspace.default")
+@aten(*(f"logspace.{ends}" for ends in _ENDS))
 def logspace(
-    start: float, end: float, steps: int, base: float = 10.0, dtype: str | None = None, **_: Any
+    start: Expr | float,
+    end: Expr | float,
+    steps: int,
+    base: float = 10.0,
+    dtype: str | None = None,
+    **_: Any,
 ) -> Expr:
     """The powers of a base by exponents at equal distances."""
     exponents = linspace(start, end, steps, dtype)

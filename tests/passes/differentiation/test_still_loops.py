@@ -83,8 +83,8 @@ def test_loops_that_carry_what_moves_are_refused(name: str) -> None:
         jax.grad(MOVING[name])(X)
     message = (
         r"the operator lax.while_loop: how many steps it takes is known only where it runs; write "
-        r"jax.lax.scan, jax.lax.fori_loop between fixed bounds, or R.while_loop with a bound\n.*"
-        + __file__
+        r"jax.lax.scan, jax.lax.fori_loop between fixed bounds, or R.while_loop with a bound; "
+        r"in PyTorch, `scan`, or a test `i < n` of a count that starts as a number\n.*" + __file__
     )
     with pytest.raises(GradientError, match=message):
         relaxjax.grad(MOVING[name])(X)

@@ -177,3 +177,36 @@ def test_nothing_is_expanded_unless_asked() -> None:
     check_kept(EtaExpand(), text)
     check_kept(EtaExpand(expand_constructor=True), text)
     check_kept(EtaExpand(expand_global_var=True), CAPTURING)
+
+
+def test_what_a_dataflow_block_hides_is_an_ordinary_parameter() -> None:
+    check_rewrite(
+        LambdaLift(),
+        f"""
+@R.function
+def main(x: {T3}) -> {T3}:
+    with R.dataflow():
+        y = R.exp(x)
+        @R.function
+        def near(z: {T3}) -> {T3}:
+            s = R.multiply(z, y)
+            return s
+        out = near(x)
+        R.output(out)
+    return out
+""",
+        f"""
+@R.function
+def main(x: {T3}) -> {T3}:
+    with R.dataflow():
+        y = R.exp(x)
+        near = R.make_closure(Module.main_near, (y,))
+        out = R.invoke_pure_closure(near, (x,), ty_args={T3})
+        R.output(out)
+    return out
+@R.function(private=True)
+def main_near(z: {T3}, y: {T3}) -> {T3}:
+    s = R.multiply(z, y)
+    return s
+""",
+    )
