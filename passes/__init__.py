@@ -101,6 +101,7 @@ from .partition.run_codegen import RunCodegen as RunCodegen
 from .partition.update_vdevice import UpdateVDevice as UpdateVDevice
 from .raising.raise_ops import RaiseOps as RaiseOps
 from .raising.report import raising_report as raising_report
+from .raising.sums_as_products import SumsAsProducts as SumsAsProducts
 from .simplification.canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
 from .simplification.canonicalize_cast import CanonicalizeCast as CanonicalizeCast
 from .simplification.dead_code_elimination import DeadCodeElimination as DeadCodeElimination

@@ -18,6 +18,7 @@ from relaxjax.passes.memory.store_draws import StoreDraws
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.operators.multiply_rows_once import MultiplyRowsOnce
+from relaxjax.passes.raising.sums_as_products import SumsAsProducts
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 from relaxjax.trainable.arguments import Arguments
@@ -97,8 +98,8 @@ def SetupTrainer(
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds MultiplyRowsOnce,
-    FuseProductLoss, SimplifyAdjoint, LegalizeOps, StoreDraws, PlanStepMemory, for which
-    `memory_budget` and `memory_policy` are, and UpdateInLoops.
+    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, StoreDraws, PlanStepMemory,
+    for which `memory_budget` and `memory_policy` are, and UpdateInLoops.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
@@ -215,6 +216,7 @@ def step_passes(
             LegalizeOps(),
             EliminateCommonSubexpr(),
             CanonicalizeBindings(),
+            SumsAsProducts(),
             StoreDraws(),
             PlanStepMemory(options.memory_budget, options.memory_policy),
             UpdateInLoops(),

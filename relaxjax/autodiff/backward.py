@@ -31,6 +31,7 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
     StoreDraws,
+    SumsAsProducts,
 )
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.memory.planning.budget import Budget
@@ -78,6 +79,7 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
         FoldConstant(),
         EliminateCommonSubexpr(),
         CanonicalizeBindings(),
+        SumsAsProducts(),
         StoreDraws(),
     ):
         mod = one(mod)

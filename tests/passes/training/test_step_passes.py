@@ -38,6 +38,7 @@ LOWERED = [
     "LegalizeOps",
     "EliminateCommonSubexpr",
     "CanonicalizeBindings",
+    "SumsAsProducts",
     "StoreDraws",
     "PlanStepMemory",
     "UpdateInLoops",

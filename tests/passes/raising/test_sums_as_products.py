@@ -1,0 +1,138 @@
+"""Sums of elementwise products as products of matrices."""
+
+from collections.abc import Callable
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import relaxjax
+from relaxjax.ir import Call, IRModule, Op
+from relaxjax.lowering import to_jax
+from relaxjax.ops.platform import lowering_for
+from relaxjax.passes import SumsAsProducts
+
+Function = Callable[..., jax.Array]
+HERE = jax.default_backend() == "cpu"
+pytestmark = pytest.mark.skipif(not HERE, reason="other platforms keep the sums")
+
+
+def drawn(*shape: int, dtype: str = "float32") -> jax.Array:
+    return jnp.asarray(np.random.default_rng(sum(shape)).normal(size=shape), dtype)
+
+
+def products(module: IRModule, name: str = "main") -> int:
+    calls = [b.value for b in module[name].body.bindings() if isinstance(b.value, Call)]
+    return sum(isinstance(c.op, Op) and c.op.name == "lax.dot_general" for c in calls)
+
+
+def of_all(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a[:, None] * b[None]).sum(-1)
+
+
+def turned(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a[None] * b[:, None]).sum(-1)
+
+
+def of_batch(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a[:, :, None] * b[:, None]).sum(-1)
+
+
+def of_rows(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a * b[:, None]).sum(2)
+
+
+def of_columns(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a * b[:, :, None]).sum(1)
+
+
+def over_two_axes(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a[:, None] * b[None]).sum((2, 3))
+
+
+CASES = [
+    (of_all, (40, 16), (50, 16)),
+    (turned, (40, 16), (50, 16)),
+    (of_batch, (6, 20, 16), (6, 30, 16)),
+    (of_rows, (16, 64, 16), (16, 16)),
+    (of_columns, (16, 64, 16), (16, 64)),
+    (over_two_axes, (40, 4, 5), (50, 4, 5)),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "a", "b"), CASES, ids=lambda case: getattr(case, "__name__", "")
+)
+def test_a_sum_is_one_product(function: Function, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    args = drawn(*a), drawn(*b)
+    changed = SumsAsProducts()(relaxjax.from_jax(function, *args))
+    assert products(changed) == 1
+    assert "reduce_sum" not in changed.script()
+    assert SumsAsProducts()(changed) is changed
+    chex.assert_trees_all_close(
+        to_jax(changed, "main")(*args), function(*args), rtol=1e-4, atol=1e-4
+    )
+
+    def total(*args: jax.Array) -> jax.Array:
+        return (function(*args) ** 2).sum()
+
+    wanted = jax.grad(total, (0, 1))(*args)
+    chex.assert_trees_all_close(
+        relaxjax.grad(total, argnums=(0, 1))(*args), wanted, rtol=1e-3, atol=1e-2
+    )
+
+
+def shared(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    both = a[:, None] * b[None]
+    return both.sum(-1), both
+
+
+def of_one_factor(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a[:, None] * b[None]).sum((0, 2))
+
+
+def batch_behind(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a * b[:, :, None]).sum(0)
+
+
+def norm(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a * b).sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("function", "a", "b"),
+    [
+        (shared, drawn(40, 16), drawn(50, 16)),
+        (of_one_factor, drawn(40, 16), drawn(50, 16)),
+        (batch_behind, drawn(64, 16, 16), drawn(64, 16)),
+        (norm, drawn(400, 64), drawn(400, 64)),
+        (of_all, drawn(10, 16), drawn(10, 16)),  # few
+        (of_all, drawn(40, 16, dtype="float16"), drawn(50, 16, dtype="float16")),
+        (of_all, drawn(40, 16).astype(int), drawn(50, 16).astype(int)),
+    ],
+)
+def test_sums_that_stay(function: Function, a: jax.Array, b: jax.Array) -> None:
+    module = relaxjax.from_jax(function, a, b)
+    assert SumsAsProducts()(module) is module
+
+
+def test_sums_stay_for_other_platforms() -> None:
+    module = relaxjax.from_jax(of_all, drawn(40, 16), drawn(50, 16))
+    with lowering_for("cuda"):
+        assert SumsAsProducts()(module) is module
+
+
+def test_gradients_of_what_was_broadcast_are_products() -> None:
+    """Neither needs the broadcast factor, nor the products, in memory."""
+
+    def loss(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.tanh((jnp.tanh(a) * b[:, None]).sum(-1)).sum()
+
+    a, b = drawn(16, 64, 16), drawn(16, 16)
+    found = jax.jit(relaxjax.grad(loss, argnums=1)).lower(a, b).as_text()
+    assert found.count("dot_general") == 2  # of the loss, and of the gradient
+    chex.assert_trees_all_close(
+        relaxjax.grad(loss, argnums=1)(a, b), jax.grad(loss, 1)(a, b), rtol=1e-4, atol=1e-4
+    )
