@@ -15,6 +15,7 @@ from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.memory.loops.update_in_loops import UpdateInLoops
 from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.store_draws import StoreDraws
+from relaxjax.passes.memory.store_results import StoreResults
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.operators.multiply_rows_once import MultiplyRowsOnce
@@ -98,8 +99,8 @@ def SetupTrainer(
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds MultiplyRowsOnce,
-    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, StoreDraws, PlanStepMemory,
-    for which `memory_budget` and `memory_policy` are, and UpdateInLoops.
+    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, StoreDraws, StoreResults,
+    PlanStepMemory, for which `memory_budget` and `memory_policy` are, and UpdateInLoops.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
@@ -218,6 +219,7 @@ def step_passes(
             CanonicalizeBindings(),
             SumsAsProducts(),
             StoreDraws(),
+            StoreResults(ADJOINT),
             PlanStepMemory(options.memory_budget, options.memory_policy),
             UpdateInLoops(),
         ]

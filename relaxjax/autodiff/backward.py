@@ -31,6 +31,7 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
     StoreDraws,
+    StoreResults,
     SumsAsProducts,
 )
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
@@ -81,6 +82,7 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
         CanonicalizeBindings(),
         SumsAsProducts(),
         StoreDraws(),
+        StoreResults(ADJOINT),
     ):
         mod = one(mod)
     return Rematerialize(ADJOINT, memory.budget, memory.policy)(mod)

@@ -40,6 +40,7 @@ LOWERED = [
     "CanonicalizeBindings",
     "SumsAsProducts",
     "StoreDraws",
+    "StoreResults",
     "PlanStepMemory",
     "UpdateInLoops",
 ]
