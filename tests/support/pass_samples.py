@@ -170,6 +170,7 @@ SAMPLES: dict[str, Sample] = {
     "Inline": lambda case: Inline(cost_model=3),
     "PrintIR": lambda case: PrintIR(file=io.StringIO()),
     **PARTITION_SAMPLES,
+    "StoreResults": lambda case: FACTORIES["StoreResults"](case.entry),
     "ToGraphNormalForm": lambda case: Sequential([ToGraphNormalForm(), ToANormalForm()]),
     "SimplifyFCTranspose": _weights_transposed,
     "TopologicalSort": lambda case: TopologicalSort("breadth-first", "from-outputs"),
