@@ -39,14 +39,16 @@ def MultiplyRowsOnce(function: Function, mod: IRModule) -> Function:
     A place outside of a table, which JAX's lookup is promised not to meet, is moved into it, for
     the gradients too.
     """
-    tables = weights_of(function)
+    return rewritten(function, laws(weights_of(function)))
 
+
+def laws(tables: frozenset[Var]) -> Laws:
     @law("relax.matmul")
     def multiplied_once(call: Call, op: Op, known: Uses) -> Expr | None:
         """[a[i], b] W = (a U)[i] + b V, where W is U above V."""
         return _Product(call, known, tables).once()
 
-    return rewritten(function, Laws([multiplied_once]))
+    return Laws([multiplied_once])
 
 
 class _Repeated(NamedTuple):

@@ -59,6 +59,16 @@ OTHERS = {
         (STACK, ['t = R.take(w, R.const([3, 1], "int32"), axis=0)', "y = R.matmul(x, t)"]),
         (MATRICES, ['t = R.take(b, R.const([1, 0, 1], "int32"), axis=1)', "y = R.matmul(a, t)"]),
     ],
+    "multiplied_once": [
+        (MATRICES, ['t = R.take(b, R.const([1, 0, 1, 1], "int32"), axis=0)', "y = R.matmul(t, a)"]),
+        (MATRICES, ["t = R.broadcast_to(b, (2, 2, 2))", "y = R.matmul(t, a)"]),
+    ],
+    "product_of_matrices": [
+        (
+            'a: R.Tensor((32, 1, 16), "float32"), b: R.Tensor((1, 32, 16), "float32")',
+            ["p = L.mul(a, b)", "y = L.reduce_sum(p, axes=[2])"],
+        )
+    ],
     "product_with_sum": [(MATRICES, ["s = R.add(b, c)", "y = R.matmul(a, s)"])],
     "product_in_order": [(FACTORS, ["p = R.matmul(b, c)", "y = R.matmul(a, p)"])],
     "rows_of_take": [
