@@ -117,11 +117,12 @@ def _caches() -> Iterator[Line]:
         yield Line("programs", f"{folder}  {_not_kept(above) or 'nothing yet'}")
         return
     if not is_usable(folder):
-        yield Line("programs", f"{folder}  not used: it must be yours, and yours alone to write")
+        why = _not_kept(folder) or "not used: it must be yours, and yours alone to write"
+        yield Line("programs", f"{folder}  {why}")
         return
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
-    held = [f"{len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB", _not_kept(folder)]
-    yield Line("programs", f"{folder}  {'; new ones are '.join(filter(None, held))}")
+    held = f"{len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB"
+    yield Line("programs", f"{folder}  {held}")
 
 
 def _not_kept(above: Path) -> str:
