@@ -254,6 +254,11 @@ def _known_var(name: str, known: list[Var], item: Var | str) -> Var:
         raise GradientError(
             f"`{name}` has {len(found)} variables called `{wanted}`: give the variable"
         )
+    if any(wanted == var.name for var in known):
+        raise GradientError(
+            f"the variable `{wanted}` in `require_grads` is another than that of `{name}`: give "
+            f'one of the module at hand, such as `mod["{name}"].params[0]`, or its name'
+        )
     hint = did_you_mean(wanted, [var.name for var in known])
     raise GradientError(f"there is no variable `{wanted}` in the function `{name}`{hint}")
 

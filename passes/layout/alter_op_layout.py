@@ -10,10 +10,10 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .convert_layout import chosen
+from .convert_layout import Layouts, chosen, require_choices
 from .rearrange import rearranged
 
-Alter = Mapping[str, Sequence[str]] | Callable[[Call], Sequence[str] | None]
+Alter = Layouts | Callable[[Call], Sequence[str] | None]
 
 
 @pass_factory(opt_level=3, kind="function")
@@ -31,6 +31,8 @@ def AlterOpLayout(function: Function, mod: IRModule, alter: Alter | None = None)
         assert isinstance(call.op, Op)
         return chosen(call, {call.op.name: layouts}) if layouts else None
 
+    if isinstance(alter, Mapping):
+        require_choices("alter", alter)
     return rearranged(function, choose, _transformed)
 
 

@@ -34,13 +34,7 @@ def ConvertLayout(
         table = layout_cb(call) if layout_cb is not None else desired_layouts or {}
         return chosen(call, table)
 
-    if not isinstance(desired_layouts or {}, Mapping):
-        raise TypeError(
-            "`desired_layouts` must be a mapping from operators to layouts, such as "
-            f'{{"relax.nn.conv2d": ["NHWC", "OHWI"]}}, found {desired_layouts!r}'
-        )
-    for name in desired_layouts or ():
-        _require_choice(name)
+    require_choices("desired_layouts", desired_layouts or {})
     return rearranged(function, choose, transposed)
 
 
@@ -57,7 +51,9 @@ def transposed(expr: Expr, order: Order) -> Expr:
     return get_op("relax.permute_dims")(expr, list(order))
 
 
-def _require_choice(name: str) -> None:
-    rule = get_op(name).layout
-    if not isinstance(rule, LayoutRule) or rule.choose is None:
-        raise ValueError(f"`desired_layouts` names {name}, which has no layout to choose")
+def require_choices(option: str, table: Layouts) -> None:
+    """An error where the table that an option gives names what has no layouts to choose among."""
+    for name in table:
+        rule = get_op(name).layout
+        if not isinstance(rule, LayoutRule) or rule.choose is None:
+            raise ValueError(f"`{option}` names {name}, which has no layout to choose")

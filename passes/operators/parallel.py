@@ -33,6 +33,7 @@ Check = Callable[[Expr, list[Expr], list[Expr], dict[Var, Expr]], bool]
 def combined(function: Function, key: Key, least: int, check: Check | None = None) -> Function:
     """`function` with calls of one key combined, wherever a dataflow block has `least` of them.
 
+    One call alone has nothing to be combined with, whatever `least` says.
     Elementwise operators that follow in all branches alike are combined too.
     """
     names = Names([var.name for var in all_vars(function)])
@@ -84,7 +85,7 @@ class _Block:
         if any(isinstance(binding, MatchCast) for binding in self.block.bindings):
             return self.block  # bindings are moved, and what they define is no variable
         for group in self._groups(key):
-            if len(group.leaders) >= least and not self._tangled(group):
+            if len(group.leaders) >= max(least, 2) and not self._tangled(group):
                 self._combine(group, check)
         if not self.instead:
             return self.block

@@ -9,6 +9,7 @@ from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.retype import retyped
 from relaxjax.ir.tensor_types import known_dims, static_dims
 from relaxjax.ir.types import TensorType
@@ -32,19 +33,23 @@ def ChangeBatch(mod: IRModule, data: Mapping[Any, int], batch_size: int = 16) ->
             itself. All functions that have such parameters change.
         batch_size: the new batch size.
     """
+    functions = mod.relax_functions()
+    _check_names(data, [param for function in functions.values() for param in function.params])
     changed: dict[str, Function] = {}
-    found: set[Any] = set()
-    for name, function in mod.relax_functions().items():
+    for name, function in functions.items():
         axes = {p: data[k] for p in function.params for k in (p, p.name) if k in data}
-        found |= {key for p in axes for key in (p, p.name)}
         if axes:
             with in_function(name, function):
                 changed[name] = _changed(function, axes, batch_size)
-    for key in data:
-        if key not in found:
-            name = key.name if isinstance(key, Var) else key
-            raise ValueError(f"no function has a parameter `{name}`")
     return mod.with_functions(changed)
+
+
+def _check_names(data: Mapping[Any, int], params: Sequence[Var]) -> None:
+    names = {param.name for param in params}
+    for key in data:
+        if key not in names and key not in params:
+            name = str(key.name if isinstance(key, Var) else key)
+            raise ValueError(f"no function has a parameter `{name}`{did_you_mean(name, names)}")
 
 
 def _changed(function: Function, axes: Mapping[Var, int], new: int) -> Function:

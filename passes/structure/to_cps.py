@@ -16,7 +16,7 @@ from relaxjax.ir.function import (
     VarBinding,
 )
 from relaxjax.ir.infer import infer
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_function
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import Renewal, renew
 from relaxjax.ir.types import FuncType, ObjectType, Type
@@ -54,6 +54,7 @@ def to_cps(func: Function, mod: IRModule | None = None) -> Function:
     With `mod`, what it calls of the module is called as `<name>_cps`, which ToCPS adds; otherwise
     the functions of the module are called directly, as operators are.
     """
+    check_function(func, "`to_cps`", ", or call ToCPS()(mod)")
     names = [] if mod is None else [n for n in mod.relax_functions() if not n.endswith(SUFFIX)]
     return _converted(func, {name: name + SUFFIX for name in names})
 
@@ -63,6 +64,7 @@ def un_cps(func: Function) -> Function:
 
     Its continuation hands the result back as it is.
     """
+    check_function(func, "`un_cps`")
     ty = func.params[-1].ty if func.params else None
     if not isinstance(ty, FuncType) or ty.params is None or len(ty.params) != 1:
         raise ValueError(

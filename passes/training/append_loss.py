@@ -59,7 +59,8 @@ def _append(backbone: Function, loss: Function, count: int) -> Function:
     result = loss.body.body
     if not isinstance(result, Var) or not isinstance(result.ty, TensorType) or result.ty.ndim != 0:
         raise ValueError(
-            f"the loss function must return one scalar, but `{result}` is of type {result.ty}"
+            f"the loss function must return one scalar, but `{result}` is of type {result.ty}: "
+            'reduce it, as losses of this package do with reduction="mean" or "sum"'
         )
     warn_of_normalizing_twice(backbone, outputs[0], loss)
     consumed = dict(zip(loss.params, outputs[:count], strict=False))

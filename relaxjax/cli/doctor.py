@@ -113,16 +113,23 @@ def _caches() -> Iterator[Line]:
         yield Line("programs", "what is compiled is not kept")
         return
     if not folder.is_dir():
-        above = next(parent for parent in folder.parents if parent.exists())
-        kept = "nothing yet" if os.access(above, os.W_OK) else f"not kept: {above} is read-only"
-        yield Line("programs", f"{folder}  {kept}")
+        above = next(path for path in (folder, *folder.parents) if path.exists())
+        yield Line("programs", f"{folder}  {_not_kept(above) or 'nothing yet'}")
         return
     if not is_usable(folder):
-        yield Line("programs", f"{folder}  not used: it must be yours, and yours alone to write")
+        why = _not_kept(folder) or "not used: it must be yours, and yours alone to write"
+        yield Line("programs", f"{folder}  {why}")
         return
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     held = f"{len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB"
     yield Line("programs", f"{folder}  {held}")
+
+
+def _not_kept(above: Path) -> str:
+    """Why nothing can be written in a folder, or below the nearest thing above it that exists."""
+    if not above.is_dir():
+        return f"not kept: {above} is no folder"
+    return "" if os.access(above, os.W_OK) else f"not kept: {above} is read-only"
 
 
 def _extras() -> Iterator[Line]:

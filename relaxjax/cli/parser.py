@@ -60,9 +60,10 @@ def parsed(given: list[str]) -> argparse.Namespace:
         _load_own(commands[asked], given)
     args, unknown = parser.parse_known_args(given)
     if unknown:
-        (parser if asked is None else commands[asked]).error(
-            f"there is no such argument: {' '.join(unknown)}"
-        )
+        own = parser if asked is None else commands[asked]
+        options = [name for action in own._actions for name in action.option_strings]
+        known = did_you_mean(unknown[0].partition("=")[0], options)
+        own.error(f"there is no such argument: {' '.join(unknown)}{known}")
     if asked is None:
         parser.error(f"a command is missing: one of {', '.join(COMMANDS)}")
     args.given = given

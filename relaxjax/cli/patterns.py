@@ -16,6 +16,12 @@ def matching(kind: str, pattern: str, names: Iterable[str]) -> list[str]:
         for one in (pattern, f"*{pattern}*")
     )
     if not found:
-        hint = f': try "*{pattern}*"' if near else did_you_mean(pattern, known)
+        hint = f': try "*{pattern}*"' if near else _nearest(pattern, known)
         raise InputError(f"there is no {kind} `{pattern}`{hint}")
     return found
+
+
+def _nearest(pattern: str, known: list[str]) -> str:
+    """A hint at what was meant: whole names, or else their last parts, as of `relax.nn.relu`."""
+    ends = {name.rpartition(".")[2] for name in known}
+    return did_you_mean(pattern, known) or did_you_mean(pattern, sorted(ends), "*.")

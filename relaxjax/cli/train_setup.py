@@ -111,13 +111,16 @@ def in_half_precision(mod: IRModule, dtype: str | None) -> IRModule:
 def input_types(mod: IRModule) -> list[TensorType]:
     """The types of the model's inputs."""
     backbone = mod[BACKBONE]
-    count = len(backbone.params) - mod.attrs["param_num"] - mod.attrs["state_num"]
+    params, states = mod.attrs["param_num"], mod.attrs["state_num"]
+    count = len(backbone.params) - params - states
     types = [param.ty for param in backbone.params[: max(0, count)]]
     found = [ty for ty in types if isinstance(ty, TensorType)]
     if len(types) != 1 or len(found) != 1:
         raise InputError(
             f"`relaxjax train` trains models of one input, a tensor, but `{BACKBONE}` takes "
-            f"{len(types)}: train it from Python, or say by --states how many arguments are states"
+            f"{len(types)}: of its {len(backbone.params)} arguments, `param_num` counts {params} "
+            f"and `state_num` {states}. Correct these in I.module_attrs, say by --states how many "
+            "are states, or train it from Python"
         )
     return found
 

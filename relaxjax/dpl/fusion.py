@@ -1,7 +1,7 @@
 """Patterns under names, with checks of what they fit: what groups of operators are made by."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from relaxjax.ir.expr import DataflowVar, Expr, Var
@@ -55,7 +55,9 @@ PatternEntry: TypeAlias = FusionPattern | tuple[Any, ...]
 
 def as_fusion_pattern(entry: PatternEntry) -> FusionPattern:
     """A fusion pattern, from one or from a tuple of its fields."""
-    given: Any = FusionPattern(*entry) if isinstance(entry, tuple) else entry
+    given: Any = entry
+    if isinstance(entry, tuple) and 2 <= len(entry) <= len(fields(FusionPattern)):
+        given = FusionPattern(*entry)
     if not isinstance(given, FusionPattern) or not isinstance(given.pattern, DFPattern):
         raise TypeError(
             "a pattern to fuse by is a FusionPattern, or a tuple such as "

@@ -52,9 +52,13 @@ class FitOptions(TypedDict, total=False):
     check_numerics: CheckNumerics
 
 
+# The parameters of `fit` that its own signature names.
+_BESIDE = ("data", "epochs", "eval_data", "reporter")
+
+
 def check_options(options: FitOptions) -> None:
     """Raise where `fit` has no such option, or one is none of the values that it takes."""
-    known = list(FitOptions.__annotations__)
+    known = [*_BESIDE, *FitOptions.__annotations__]
     for name in options:
         if name not in known:
             raise TypeError(

@@ -48,7 +48,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["optt"], "there is no command `optt`; did you mean `opt`?"),
         (["frobnicate"], "there is no command `frobnicate`: there are "),
         (["opt"], "the following arguments are required: FILE"),
-        (["passes", "--jsn"], "relaxjax passes: error: there is no such argument: --jsn"),
+        (
+            ["passes", "--jsn"],
+            "relaxjax passes: error: there is no such argument: --jsn; did you mean `--js",
+        ),
+        (["passes", "--jsn=1"], "there is no such argument: --jsn=1; did you mean `--json`?"),
+        (["--versin"], "relaxjax: error: there is no such argument: --versin; did you mean `--ver"),
     ],
 )
 def test_wrong_command_lines(

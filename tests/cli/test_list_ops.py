@@ -44,6 +44,7 @@ def test_several_patterns_choose_what_matches_one(capsys: pytest.CaptureFixture[
     ("pattern", "message"),
     [
         ("softplus", 'there is no operator `softplus`: try "*softplus*"'),
+        ("sotfmax", "there is no operator `sotfmax`; did you mean `*.softmax` or"),
         ("relax.nn.sotfmax", "there is no operator `relax.nn.sotfmax`; did you mean"),
     ],
 )

@@ -159,6 +159,9 @@ def test_models_that_cannot_be_trained(model: Path, capsys: Capture) -> None:
     model.write_text(MODEL.replace('"param_num": 2', '"param_num": 1'))
     assert train(model, "digits") == 2
     assert "trains models of one input, a tensor, but `backbone` takes 2" in refused(capsys)
+    model.write_text(MODEL.replace('"param_num": 2', '"param_num": 5'))
+    assert train(model, "digits") == 2
+    assert "takes 0: of its 3 arguments, `param_num` counts 5 and `state_num` 0" in refused(capsys)
     model.write_text(LINE)
     assert train(model, "digits", "--states", "1") == 2
     assert "with 1 inputs and 1 states no parameter is left to train" in refused(capsys)

@@ -287,6 +287,15 @@ def test_the_trainer_of_2023_must_be_built_first() -> None:
         trainer.xaiver_uniform_init_params()
     with pytest.raises(RuntimeError, match="build the trainer first"):
         trainer.update_params(*batch(0))
+    assert repr(trainer) == "<Trainer that is to be built by build()>"
+
+
+def test_the_trainer_of_2023_once_built_is_as_any_other() -> None:
+    trainer = Trainer(CLASSIFIER, 4, SETUP)
+    trainer.build(target="llvm", device=tvm.cpu(0))
+    assert "4 parameters" in repr(trainer)
+    with pytest.raises(AttributeError, match="a Trainer has no attribute `sumary`"):
+        _ = trainer.sumary
 
 
 def test_the_trainer_of_2023_takes_a_setup() -> None:

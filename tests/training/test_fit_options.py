@@ -1,5 +1,6 @@
 """The options of `fit`: what is no option, and what is no value of one."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -52,6 +53,14 @@ def test_an_unknown_option_is_an_error() -> None:
     options: Any = {"prefech": 1}
     with pytest.raises(
         TypeError,
-        match=r"`fit` has no option `prefech`: it has metrics, .*; did you mean `prefetch`",
+        match=r"`fit` has no option `prefech`: it has data, epochs, .*; did you mean `prefetch`",
     ):
+        classifier().fit(DATA, **options)
+
+
+def test_the_hint_knows_the_parameters_that_are_no_options() -> None:
+    _, *named, _ = inspect.signature(fit).parameters
+    options: Any = {"epoch": 1}
+    message = f"`fit` has no option `epoch`: it has {', '.join(named)}, .*; did you mean `epochs`"
+    with pytest.raises(TypeError, match=message):
         classifier().fit(DATA, **options)

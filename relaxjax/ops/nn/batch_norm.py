@@ -60,9 +60,9 @@ def _spelt_out(
     """The form of inference: on the running statistics, which it hands on."""
     ndim = ndim_of(data)
     norm = _norm(ndim, **options)
-    centred = data - norm.spread(moving_mean, ndim)
-    out = norm.finish(centred, norm.spread(moving_var, ndim), gamma, beta)
-    return Tuple((out, moving_mean, moving_var))
+    centred = wide(data) - norm.spread(wide(moving_mean), ndim)
+    out = norm.finish(centred, norm.spread(wide(moving_var), ndim), wide(gamma), wide(beta))
+    return Tuple((narrow(out, data), moving_mean, moving_var))
 
 
 def _training_form(
@@ -78,12 +78,15 @@ def _training_form(
     """The same on the statistics of the batch, with the running ones moved towards them."""
     if not training:
         return None
+    given = (data, gamma, beta, moving_mean, moving_var)
+    whole, *affine, old_mean, old_var = map(wide, given)
     others = _norm(ndim_of(data), **options).reduced
-    mean, var = call("mean", data, others), call("variance", data, others)
+    mean, var = call("mean", whole, others), call("variance", whole, others)
     attrs = {**options, "momentum": momentum, "training": False}
-    out = call("nn.batch_norm", data, gamma, beta, mean, var, **attrs)[0]
-    keep, take = scalar(1 - momentum, moving_mean), scalar(momentum, moving_mean)
-    return Tuple((out, keep * moving_mean + take * mean, keep * moving_var + take * var))
+    out = call("nn.batch_norm", whole, *affine, mean, var, **attrs)[0]
+    keep, take = scalar(1 - momentum, old_mean), scalar(momentum, old_mean)
+    found = (out, keep * old_mean + take * mean, keep * old_var + take * var)
+    return Tuple(tuple(narrow(value, data) for value in found))
 
 
 def _gradient(

@@ -335,6 +335,10 @@ def test_variables_can_be_given_by_name() -> None:
 def test_names_must_be_of_the_function_and_its_own() -> None:
     with pytest.raises(GradientError, match=r"no variable `losss` .* did you mean `loss`"):
         Gradient("main", require_grads="losss")(MLP)
+    other = Var("w", TensorType((3,), "float32"))
+    message = r'`w` in `require_grads` is another .* as `mod\["main"\].params\[0\]`, or its name'
+    with pytest.raises(GradientError, match=message):
+        Gradient("main", require_grads=other)(MLP)
     module = parse_flow("x = R.exp(x)\nloss = R.sum(x)", x=(2, 3))
     with pytest.raises(GradientError, match="`main` has 2 variables called `x`: give the variable"):
         Gradient("main", require_grads="x")(module)

@@ -220,7 +220,50 @@ def test_a_list_is_checked_item_by_item(names: object) -> None:
         listed(names=names)
 
 
-def test_protocols_and_other_containers_are_not_checked() -> None:
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"sizes": "ab"}, "`sizes` must be a dict from str to a list of int or None, but 'ab' of"),
+        ({"sizes": {"a": 1}}, "`sizes` must be a dict from str to a list of int or None, but {'a'"),
+        ({"sizes": {1: [1]}}, "`sizes` must be a dict from str to a list of int or None, but {1:"),
+        ({"any_keys": [1]}, "`any_keys` must be a dict from anything to int or None, but [1] of"),
+        (
+            {"change": "x"},
+            "`change` must be a function or int or None, but 'x' of type str was given",
+        ),
+        (
+            {"pairs": [3]},
+            "`pairs` must be a list of str or a tuple, but [3] of type list was given",
+        ),
+    ],
+)
+def test_mappings_functions_and_tuples_are_checked(options: dict[str, Any], said: str) -> None:
+    @pass_factory(opt_level=0)
+    def Tables(
+        mod: IRModule,
+        sizes: Mapping[str, Sequence[int]] | None = None,
+        any_keys: Mapping[Any, int] | None = None,
+        change: Callable[[Function], bool] | int | None = None,
+        pairs: Sequence[str | tuple[Any, ...]] = (),
+    ) -> IRModule:
+        """Take tables."""
+        return mod
+
+    tables: Any = Tables
+    right = {"sizes": {"a": [1]}, "any_keys": {2: 3}, "change": bool, "pairs": ["a", ("b", 1)]}
+    assert tables(**right).options == right
+    with pytest.raises(TypeError, match=re.escape(f"Tables: the option {said}")):
+        tables(**options)
+
+
+@pytest.mark.parametrize("program", [module(), module()["main"]])
+def test_a_program_in_the_place_of_an_option_is_not_printed(program: Any) -> None:
+    found = f"must be str or GlobalVar, but {type(program).__name__} was given$"
+    with pytest.raises(TypeError, match=found):
+        Gradient(program)
+
+
+def test_protocols_and_anything_are_not_checked() -> None:
     """A pass itself knows best what these must hold."""
 
     class Small(Protocol):
@@ -229,7 +272,6 @@ def test_protocols_and_other_containers_are_not_checked() -> None:
     @pass_factory(opt_level=0)
     def Loose(
         mod: IRModule,
-        names: Mapping[str, int] | None = None,
         small: Small | None = None,
         anything: Any = 0,
         part: float = 0.5,
@@ -239,7 +281,7 @@ def test_protocols_and_other_containers_are_not_checked() -> None:
         return mod
 
     loose: Any = Loose
-    for options in ({"names": 3}, {"small": 3}, {"anything": "x"}, {"part": 1}, {"flag": True}):
+    for options in ({"small": 3}, {"anything": "x"}, {"part": 1}, {"flag": True}):
         assert loose(**options).options == options
 
 

@@ -1,5 +1,6 @@
 """Each operator in the layout that it prefers."""
 
+import pytest
 from parsing import parse_flow, parse_functions, parse_main
 from same_results import assert_same_results, calls_of
 
@@ -60,6 +61,13 @@ def test_a_table_chooses_by_name() -> None:
     (conv,) = calls_of(after, "nn.conv2d")
     assert pool.attrs["layout"] == conv.attrs["out_layout"] == "NHWC"
     assert conv.attrs["data_layout"] == "NCHW"
+
+
+def test_a_table_names_operators_that_have_layouts() -> None:
+    with pytest.raises(KeyError, match=r"no operator `relax.nn.conv2`; did you mean `relax.nn.con"):
+        AlterOpLayout({"relax.nn.conv2": ["NHWC", "HWIO"]})(BEFORE)
+    with pytest.raises(ValueError, match=r"`alter` names relax.matmul, which has no layout to ch"):
+        AlterOpLayout({"relax.matmul": ["NHWC"]})(BEFORE)
 
 
 def test_no_layout_to_prefer_changes_nothing() -> None:

@@ -305,7 +305,7 @@ def test_converting_before_the_gradient_gives_the_same() -> None:
 
 def test_layouts_without_operators() -> None:
     layouts: Any = ["NHWC", "OHWI"]
-    with pytest.raises(TypeError, match=r"must be a mapping from operators to layouts, such as"):
+    with pytest.raises(TypeError, match=r"must be a dict from str to a list of str or None, but"):
         ConvertLayout(layouts)(program("gv = R.nn.conv2d(x, w)"))
 
 

@@ -210,6 +210,12 @@ def test_where_there_are_too_few_branches() -> None:
     unchanged(CombineParallelConv2D(3), "a = R.nn.conv2d(x, w1)\ngv = a", IMAGES)
 
 
+@pytest.mark.parametrize("least", [1, 0, -1])
+def test_one_branch_alone_stays(least: int) -> None:
+    """There is nothing beside it, however few branches are asked for."""
+    unchanged(CombineParallelDense(least), "a = R.matmul(x, w1)\ngv = a")
+
+
 def test_dense_layers_and_stacks_are_told_apart() -> None:
     body = "a = R.matmul(x, w1)\nb = R.matmul(x, w2)\nc = R.matmul(x, w3)\ngv = (a, b, c)"
     unchanged(CombineParallelBatchMatmul(), body)

@@ -321,7 +321,7 @@ def test_only_dataflow_blocks() -> None:
     assert FuseOpsByPattern([("mine.exp", is_op("relax.exp")(x))])(mod) is mod
 
 
-@pytest.mark.parametrize("entry", ["mine.exp", ("mine.exp", "exp")])
+@pytest.mark.parametrize("entry", [("a",), (), ("a", "exp"), ("a", x, {}, None, None, 1)])
 def test_what_is_no_pattern(entry: Any) -> None:
     with pytest.raises(TypeError, match=r"a pattern to fuse by is a FusionPattern, or a tuple"):
         FuseOpsByPattern([entry])(MLP)

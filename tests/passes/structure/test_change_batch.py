@@ -75,6 +75,7 @@ def test_a_parameter_can_be_given_as_a_variable() -> None:
     ("data", "message"),
     [
         ({"x": 0, "y": 1, "q": 0}, "no function has a parameter `q`"),
+        ({"xx": 0, "y": 1}, r"no function has a parameter `xx`; did you mean `x`\?"),
         ({"x": 3}, r"`x` is of type .*: it has no axis 3"),
         ({"x": 0, "y": 0}, r"one number for all parameters, found \['5', '6'\]"),
     ],

@@ -1,5 +1,7 @@
 """ToGraphNormalForm and ToCPS: other ways to write the same function; PartialEvaluate."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from differentiable_programs import Program, programs
@@ -149,6 +151,16 @@ def test_a_function_without_a_continuation_cannot_be_converted_back() -> None:
     module = parse_functions(CALLS)
     with pytest.raises(ValueError, match="not in continuation-passing style: its last parameter"):
         un_cps(module["main"])
+
+
+def test_what_is_no_function_cannot_be_converted() -> None:
+    module: Any = parse_functions(CALLS)
+    with pytest.raises(
+        TypeError, match=r"`to_cps` takes a Relax function, found IRModule: .*ToCPS"
+    ):
+        to_cps(module)
+    with pytest.raises(TypeError, match=r'`un_cps` .* found IRModule: give one .* mod\["\w+"\]'):
+        un_cps(module)
 
 
 def test_a_continuation_takes_what_the_result_of_a_call_is_declared_to_be() -> None:

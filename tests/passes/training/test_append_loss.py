@@ -146,7 +146,7 @@ def main_loss(x: R.Tensor((2, 4), "float32")):
                 "    with R.dataflow():\n        s = R.exp(p)\n        R.output(s)\n    return s\n"
             ),
             1,
-            "the loss function must return one scalar, but `s` is of type",
+            r"the loss function must return one scalar, but `s` is of type .*: reduce it, as",
         ),
         (
             with_main(FLOW + "        return y\n"),

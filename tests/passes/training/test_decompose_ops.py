@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import chex
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from parsing import parse_flow, parse_functions, parse_module
 
 from relaxjax import op, to_jax
-from relaxjax.ir import Expr, TensorType, assert_structural_equal
+from relaxjax.ir import Expr, IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.op import OPS
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.training.decompose_ops import (
@@ -77,6 +79,32 @@ def test_batch_norm_infers_with_the_running_statistics() -> None:
         y, (x - mean) / np.sqrt(var + 1e-5) * gamma + beta, rtol=1e-4, atol=1e-5
     )
     chex.assert_trees_all_equal((new_mean, new_var), (mean, var))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("decomposed", [DecomposeOpsForTraining, DecomposeOpsForInference])
+def test_batch_norm_in_half_precision_is_spelt_out_in_float32(
+    decomposed: Callable[[], Pass], dtype: str
+) -> None:
+    """As it is computed: the variance of one sample is 0, and epsilon below what float16 holds."""
+    training = decomposed is DecomposeOpsForTraining
+    vectors = ", ".join(
+        f'{name}: R.Tensor((3,), "{dtype}")' for name in ("gamma", "beta", "mean", "var")
+    )
+    module = parse_flow(
+        "y = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1, epsilon=1e-9, "
+        f"training={training})\nreturn y",
+        f'x: R.Tensor((1, 3), "{dtype}"), {vectors}',
+    )
+    given = [jnp.asarray(a, dtype) for a in arrays((1, 3), (3,), (3,), (3,), (3,))]
+
+    def both(mod: IRModule) -> Any:
+        outputs, back = jax.vjp(to_jax(mod, "main"), *given)
+        return outputs, back(jax.tree.map(jnp.ones_like, outputs))
+
+    expected, found = both(module), both(decomposed()(module))
+    assert all(np.isfinite(leaf.astype("float32")).all() for leaf in jax.tree.leaves(found))
+    chex.assert_trees_all_close(found, expected, rtol=2e-2, atol=1e-2)
 
 
 def test_only_the_named_function_changes() -> None:

@@ -85,9 +85,16 @@ class Trainer(RelaxjaxTrainer):
 
     def __getattr__(self, name: str) -> Any:
         """What is not there yet: everything that building makes."""
-        if name.startswith("__") or self.__dict__.get("_unbuilt") is None:
+        if name.startswith("__") or not self._waits():
             return super().__getattr__(name)
         raise RuntimeError("Please build the trainer first. Use `trainer.build(...)`.")
+
+    def __repr__(self) -> str:
+        return "<Trainer that is to be built by build()>" if self._waits() else super().__repr__()
+
+    def _waits(self) -> bool:
+        """Whether it is to be built yet."""
+        return self.__dict__.get("_unbuilt") is not None and "layout" not in self.__dict__
 
 
 def _unnamed(values: Any) -> Any:
