@@ -24,7 +24,7 @@ _OFTEN = 2
 
 
 @pass_factory(opt_level=1, kind="function")
-def MultiplyRowsOnce(function: Function, mod: IRModule) -> Function:
+def MultiplyRowsOnce(function: Function, mod: IRModule, tables: Sequence[str] = ()) -> Function:
     """Compute the product of rows that are looked up as a lookup of the products of all rows.
 
     A graph network multiplies what is known of both ends of each edge, concatenated, and so each
@@ -33,13 +33,15 @@ def MultiplyRowsOnce(function: Function, mod: IRModule) -> Function:
     for each row. So are rows multiplied that occur twice or more, on average and by known shapes,
     unless the product is so much wider that copying it would take longer than what is saved.
 
-    Tables among the parameters behind the first `num_input` ones, an attribute of the function,
-    stay: their gradients may be kept as rows. So do half-precision floats, which round each term.
+    `tables` are names of parameters that stay, as do those behind the first `num_input` ones, an
+    attribute of the function: their gradients may be wanted as rows. So do half-precision floats,
+    which round each term.
 
     A place outside of a table, which JAX's lookup is promised not to meet, is moved into it, for
     the gradients too.
     """
-    return rewritten(function, laws(weights_of(function)))
+    named = frozenset(param for param in function.params if param.name in tables)
+    return rewritten(function, laws(weights_of(function) | named))
 
 
 def laws(tables: frozenset[Var]) -> Laws:

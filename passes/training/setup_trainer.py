@@ -227,9 +227,12 @@ def step_passes(
     if options.spread is not None or is_placed(mod):
         mesh, sharding = options.spread or (None, DATA)
         spread = [ShardTraining(mesh, sharding, options.captured)]
-    scores: list[Pass] = [MultiplyRowsOnce(), FuseProductLoss()] if options.legalize else []
+    products: list[Pass] = []
+    if options.legalize:
+        tables = [var.name for var in params] if optimizer.is_lazy else []
+        products = [MultiplyRowsOnce(tables), FuseProductLoss()]
     return (
-        *scores,
+        *products,
         *images,
         *layers,
         *spread,

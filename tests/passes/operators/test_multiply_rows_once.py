@@ -13,7 +13,9 @@ from rewriting import check_kept
 import relaxjax
 from relaxjax.ir import Call, IRModule, Op
 from relaxjax.ir.tensor_types import static_dims
+from relaxjax.optim import Adam, Lazy
 from relaxjax.passes import MultiplyRowsOnce, RaiseOps
+from relaxjax.training import Trainer
 
 
 def loss(body: str, rest: str = "", dtype: str = "float32", attr: str = "") -> str:
@@ -32,6 +34,7 @@ def main(
 """
 
 
+U = ', u: R.Tensor((4, 2), "float32")'
 LOOKUP = "v = R.take(t, i, axis=0)\n        c = R.concat((v, e), axis=-1)\n        "
 
 
@@ -73,6 +76,28 @@ def test_products_that_stay(text: str) -> None:
 
 
 Function = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+def test_tables_that_are_named_stay() -> None:
+    module = parse_functions(
+        loss("v = R.take(table, i, axis=0)\n        y = R.matmul(v, u)", rest=U)
+    )
+    assert products(MultiplyRowsOnce()(module)) == [(8, 4)]
+    assert MultiplyRowsOnce(["table"])(module) is module
+
+
+def test_a_lazy_optimizer_has_rows_of_small_tables() -> None:
+    """It updates the rows that occur, and no others, though each occurs in many products."""
+    places, w = jnp.arange(40) % 3, drawn(4, 2)
+
+    def squares(params: dict[str, jax.Array], places: jax.Array) -> jax.Array:
+        return ((params["table"][places] @ w) ** 2).mean()
+
+    table = drawn(8, 4)
+    trainer = Trainer.from_jax(squares, {"table": table}, Lazy(Adam(0.1)), places)
+    trainer.fit([places], epochs=1)
+    changed = (trainer.params["table"] != table).any(axis=1)
+    assert changed.tolist() == [True] * 3 + [False] * 5
 
 
 def seen(function: Function, *args: jax.Array) -> IRModule:
