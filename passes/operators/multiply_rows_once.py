@@ -9,7 +9,7 @@ from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.op import Op, get_op, operator_name
 from relaxjax.ir.tensor_types import known_dtype, static_dims
 from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -18,6 +18,7 @@ from relaxjax.passes.simplification.tensors import weights_of
 
 # Narrower floats would round each term of a sum that a product keeps in float32.
 _WIDE = ("float32", "float64")
+_JOINING = ("relax.concat", "lax.concatenate")
 _PROMISED, _CLIPPED = (Attrs(GatherScatterMode=name) for name in ("PROMISE_IN_BOUNDS", "CLIP"))
 # How often a row must occur: with fewer repetitions there is less to gain than is copied more.
 _OFTEN = 2
@@ -30,12 +31,14 @@ def MultiplyRowsOnce(function: Function, mod: IRModule, tables: Sequence[str] = 
     A graph network multiplies what is known of both ends of each edge, concatenated, and so each
     node once for each of its edges. With the weight in parts, the product of a concatenation is a
     sum of products, and that of a lookup, or of a tensor broadcast along its rows, is computed once
-    for each row. So are rows multiplied that occur twice or more, on average and by known shapes,
-    unless the product is so much wider that copying it would take longer than what is saved.
+    for each row.
+
+    That is done where a row occurs twice or more, on average and by known shapes, unless the
+    product is so much wider that copying it would take longer than what is saved.
 
     `tables` are names of parameters that stay, as do those behind the first `num_input` ones, an
-    attribute of the function: their gradients may be wanted as rows. So do half-precision floats,
-    which round each term.
+    attribute of the function: their gradients may be wanted as rows. Half-precision floats stay,
+    too, because they would round each term.
 
     A place outside of a table, which JAX's lookup is promised not to meet, is moved into it, for
     the gradients too.
@@ -68,6 +71,7 @@ class _Product:
         self.rows, self.weight = call.args
 
     def once(self) -> Expr | None:
+        """The same by products of each row once, None where there are none worth it."""
         dims, weight = static_dims(self.rows.ty), static_dims(self.weight.ty)
         dtypes = {known_dtype(self.rows), known_dtype(self.weight), known_dtype(self.call)}
         if dims is None or weight is None or len(dims) < 2 or len(weight) != 2:
@@ -95,21 +99,16 @@ class _Product:
     def parts(self) -> Sequence[Expr]:
         """What the rows are concatenated of, if only products with matrices need them."""
         joined = self.known.call(self.rows)
-        if joined is None or joined.op not in _joining():
+        if joined is None or operator_name(joined) not in _JOINING:
             return [self.rows]
         assert isinstance(self.rows, Var)
         last = len(static_dims(self.rows.ty) or ()) - 1
         parts = joined.args[0].fields if isinstance(joined.args[0], Tuple) else joined.args
         axis = joined.attrs.get("axis", joined.attrs.get("dimension"))
         users = self.known.users[self.rows]
-        products = all(self.is_product(self.known.values.get(user)) for user in users)
-        if (
-            axis not in (last, -1)
-            or not products
-            or self.known.counts[self.rows] > sum(users.values())
-        ):
-            return [self.rows]
-        return parts
+        is_result = self.known.count(self.rows) > sum(users.values())
+        is_multiplied = all(self.is_product(self.known.values.get(user)) for user in users)
+        return parts if axis in (last, -1) and is_multiplied and not is_result else [self.rows]
 
     def is_product(self, value: Expr | None) -> bool:
         """Whether a value is a product of the same rows with a matrix."""
@@ -202,10 +201,6 @@ _BY_OPERATOR = {
     "lax.broadcast_in_dim": _by_broadcast,
     "relax.broadcast_to": _by_broadcast,
 }
-
-
-def _joining() -> tuple[Op, Op]:
-    return get_op("relax.concat"), get_op("lax.concatenate")
 
 
 def _rows_of(weight: Expr, start: int, end: int) -> Expr:
