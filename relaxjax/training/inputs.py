@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.dtypes import canonicalize_dtype
 
@@ -85,6 +86,13 @@ def check_mask(subject: str, value: Any) -> None:
         )
 
 
+def holds_numbers(dtype: Any) -> bool:
+    """Whether arrays of it hold numbers: no texts, times, records, objects or random keys."""
+    if jnp.issubdtype(dtype, np.timedelta64):  # numpy has it among the integers
+        return False
+    return jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool)
+
+
 def as_array(subject: str, value: Any) -> np.ndarray[Any, Any]:
     """An array of numpy; other libraries have some that become none, as torch has of bfloat16."""
     try:
@@ -105,7 +113,7 @@ def _numbers(subject: str, value: Any, wanted: np.dtype[Any]) -> np.ndarray[Any,
             f"{subject} is of dtype {wanted}, but the values given are complex: give their real "
             "parts by .real, or what else is meant, such as np.abs(...)"
         )
-    if array.dtype.kind not in "OSUT":
+    if holds_numbers(array.dtype):
         return array
     raise TypeError(
         f"{subject} is of dtype {wanted}, but the values given are no numbers of one dtype: an "

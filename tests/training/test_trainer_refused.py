@@ -210,6 +210,11 @@ def test_a_last_batch_that_is_too_small_for_the_model_is_an_error(options: Any) 
             r"be lost: give .* by \.filled\(\.\.\.\), such",
         ),
         (np.full((4, 2), "1"), r"of dtype float32, but .* no numbers of one dtype: .* dtype <U1; "),
+        (
+            np.ones((4, 2), "timedelta64[s]"),
+            r"no numbers of one dtype: .* dtype timedelta64\[s\]; ",
+        ),
+        (np.ones((4, 2), "V4"), r"no numbers of one dtype: .* dtype \|V4; "),
         (np.array([[None, 1]]), r'has dtype object; make them numbers, as by .astype\("float32"\)'),
     ],
 )

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from relaxjax.ir.wording import a_kind, quoted
-from relaxjax.training.inputs import as_array, as_list, check_mask
+from relaxjax.training.inputs import as_array, as_list, check_mask, holds_numbers
 
 Batch: TypeAlias = tuple[Any, Any]
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -84,6 +84,11 @@ def signature(batch: Batch) -> tuple[Any, ...]:
 def _kind(array: Any) -> tuple[Any, Any]:
     known = array if hasattr(array, "shape") and hasattr(array, "dtype") else as_array(PART, array)
     return known.shape, known.dtype
+
+
+def _has_room(kind: tuple[Any, ...]) -> bool:
+    """Whether such batches can lie side by side; what holds no numbers is refused by itself."""
+    return all(holds_numbers(dtype) for part in kind for _, dtype in part)
 
 
 def _room(size: int, like: Any) -> Array:
@@ -186,7 +191,8 @@ def _sized(
     for batch in batches:
         kind = None if size == 1 else signature(batch)
         if kind not in sizes:
-            sizes[kind] = size if isinstance(size, int) else size(batch)
+            is_alone = kind is not None and not _has_room(kind)
+            sizes[kind] = 1 if is_alone else size if isinstance(size, int) else size(batch)
         yield batch, (sizes[kind], kind)
 
 

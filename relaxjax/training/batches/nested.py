@@ -15,7 +15,7 @@ from relaxjax.autodiff.step_trees import path_of_deleted
 from relaxjax.ir.module import IRModule
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.trainable.storage import Storage
-from relaxjax.training.inputs import as_array
+from relaxjax.training.inputs import as_array, check_mask, holds_numbers
 
 from .evaluation import Evaluation, names_of_numbers
 from .feeding import Batch
@@ -140,8 +140,9 @@ def as_jax_takes_it(leaf: Any, name: str = "a leaf of the example") -> Any:
     """A leaf of a batch as an array, in 64 bits only where JAX has them enabled."""
     if isinstance(leaf, jax.Array):
         return leaf
+    check_mask(name, leaf)
     array = as_array(name, leaf)
-    wanted = canonicalize_dtype(array.dtype)
+    wanted = canonicalize_dtype(array.dtype) if holds_numbers(array.dtype) else array.dtype
     if array.dtype == wanted:
         return array
     with np.errstate(over="ignore"):  # what is too large is refused

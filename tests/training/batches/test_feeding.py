@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from small_models import batch, classifier
@@ -56,6 +57,11 @@ def test_a_call_of_several_steps_stacks_them_and_the_last_may_not_be_full() -> N
 def test_a_batch_of_another_shape_is_not_stacked() -> None:
     found = list(calls(batches(4, 3, 3, 4), 2))
     assert [shape(call)[:2] for call in found] == [(1, (2, 4, 2)), (2, (2, 3, 2)), (1, (2, 4, 2))]
+
+
+def test_random_keys_are_not_stacked() -> None:
+    keyed = [(jax.random.key(number), y) for number, (_, y) in enumerate(batches(4, 4))]
+    assert [call.is_stacked for call in calls(keyed, 2)] == [False, False]
 
 
 def test_several_inputs_are_stacked_each() -> None:

@@ -79,6 +79,14 @@ def test_what_a_mask_hides_is_not_trained_on(options: Any) -> None:
         classifier().fit([(x, masked)], reporter=Told(), **options)
 
 
+@pytest.mark.parametrize("steps_per_call", [1, 2])
+def test_what_holds_no_numbers_is_refused_however_many_share_a_call(steps_per_call: int) -> None:
+    x, labels = DATA[0]
+    data = [(np.array(x, object), labels)] * 2
+    with pytest.raises(TypeError, match=r"no numbers of one dtype: .* has dtype object"):
+        classifier().fit(data, reporter=Told(), steps_per_call=steps_per_call)
+
+
 def test_a_loader_of_a_stream_has_no_length_to_tell() -> None:
     class Stream:
         """As torch's DataLoader over an IterableDataset."""
