@@ -157,7 +157,8 @@ def decided(
     """
     if budget_bytes is not None and policy is not None:
         raise ValueError(
-            'Rematerialize: give `budget_bytes` or `policy`, not both, unless that is "offload"'
+            "a memory budget and a memory policy are given, but a plan goes by one of them: leave "
+            'the budget or the policy out, unless that is "offload"'
         )
     options = budget_bytes, policy, tuple(must_keep), tuple(must_recompute)
 
@@ -353,7 +354,7 @@ def _known(policy: str) -> str:
     known = [AUTO, *POLICIES, OFFLOAD]
     if policy not in POLICIES:
         raise ValueError(
-            f"Rematerialize: there is no policy `{policy}`: the policies are "
+            f"there is no memory policy `{policy}`: the policies are "
             f"{', '.join(known)}{did_you_mean(policy, known)}"
         )
     return policy

@@ -86,7 +86,7 @@ def test_batches_of_any_size_keep_everything_or_are_given_one() -> None:
 
 
 def test_one_wish_at_a_time() -> None:
-    with pytest.raises(ValueError, match="give `budget_bytes` or `policy`, not both"):
+    with pytest.raises(ValueError, match="leave the budget or the policy out"):
         trainable(memory_budget=0.5, memory_policy="free")
 
 
