@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from relaxjax.frontends.moving import MovingOperands, can_vary
 from relaxjax.ops.lax import open_program
@@ -89,7 +90,7 @@ def new_states(beside: Any, nesting: Nesting, old: Sequence[Any]) -> tuple[Seque
 
 def check_divides(batch: Any, parts: Any) -> None:
     """Raise where the arrays of a batch cannot be taken apart into so many equal parts."""
-    if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
+    if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 1:
         raise ValueError(f"`accumulate` must be an integer of at least 1, but it is {parts!r}")
     first: tuple[str, int] | None = None
     for path, leaf in jax.tree_util.tree_leaves_with_path(batch):

@@ -52,16 +52,21 @@ def apart(nested: Any, *, numbers: bool = True) -> tuple[Arrays, Nesting]:
     is_one = is_array if numbers else _has_dtype
     places = tuple(place for place, leaf in enumerate(leaves) if is_one(leaf))
     others = tuple(leaf for leaf in leaves if not is_one(leaf))
-    if not all(map(_is_hashable, others)):
-        _refuse_unhashable(nested)
+    if not all(map(_is_fixed, others)):
+        _refuse_strange(nested)
     return tuple(leaves[place] for place in places), Nesting(tree, places, others)
 
 
 def copied(leaf: Any) -> Any:
-    """A copy of an array or a number, which a step may use up; any other leaf as it is."""
-    if isinstance(leaf, jax.Array):
+    """A copy of an array or a number, which a step may use up; any other leaf as it is.
+
+    It promotes as the values do that a step gives for it, and not as a number of Python.
+    """
+    if not is_array(leaf):
+        return leaf
+    if isinstance(leaf, jax.Array) and not jax.typeof(leaf).weak_type:
         return jax.device_put(leaf, may_alias=False)  # jnp.array compiles a copy for each shape
-    return jnp.array(leaf, copy=True) if is_array(leaf) else leaf
+    return jnp.array(leaf, dtype=jnp.result_type(leaf), copy=True)
 
 
 def copied_params(params: Any) -> Any:
@@ -80,9 +85,17 @@ def _is_option(path: Any, leaf: Any) -> bool:
     return is_attribute and isinstance(leaf, int | float | complex)
 
 
-def _refuse_unhashable(nested: Any) -> None:
+def _refuse_strange(nested: Any) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(nested):
-        if not is_array(leaf) and not _is_hashable(leaf):
+        if is_array(leaf):
+            continue
+        if _is_foreign(leaf):
+            raise TypeError(
+                f"the leaf {_path(path)} is {a_kind(leaf)}, an array of another library, which a "
+                "step would take for an option that never changes: make it one of JAX by "
+                "`jnp.asarray`, or of numpy by `np.asarray`"
+            )
+        if not _is_hashable(leaf):
             raise TypeError(
                 f"the leaf {_path(path)} is {a_kind(leaf)}, which is no array and cannot "
                 "be hashed, so that no compiled step can be told by it: make it an array, or "
@@ -135,6 +148,19 @@ def check_numbers(**given: Any) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(given):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise TypeError(without_numbers(f"{path[0].key}{_path(path[1:])}"))
+
+
+def check_key(key: Any) -> None:
+    """Raise where a random key is none, or more than one."""
+    shape, dtype = getattr(key, "shape", None), getattr(key, "dtype", None)
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        is_one = shape == ()
+    else:
+        plain = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        is_one = (shape, dtype) == (plain.shape, plain.dtype)
+    if key is not None and not is_one:
+        found = repr(key) if dtype is None else f"of dtype {dtype} and shape {shape}"
+        raise TypeError(f"`key` must be one key such as jax.random.key(0), but it is {found}")
 
 
 def check_distinct(state: Any, others: dict[str, Any]) -> None:
@@ -197,6 +223,15 @@ def _has_dtype(leaf: Any) -> bool:
 
 def _has_memory(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
+
+
+def _is_fixed(leaf: Any) -> bool:
+    """Whether a leaf is an option, by which compiled steps can be told apart."""
+    return _is_hashable(leaf) and not _is_foreign(leaf)
+
+
+def _is_foreign(leaf: Any) -> bool:
+    return hasattr(leaf, "__array__") and not isinstance(leaf, type) and not _has_dtype(leaf)
 
 
 def _is_hashable(leaf: Any) -> bool:

@@ -36,6 +36,7 @@ from .step_trees import (
     apart,
     check_alive,
     check_distinct,
+    check_key,
     check_numbers,
     check_trainable,
     copied,
@@ -273,6 +274,7 @@ def train_step(
     def init(params: Any, model_state: Any = None, key: Any = None) -> TrainState:
         """The state before the first step; arrays are copied, because steps use them up."""
         check_numbers(params=params, model_state=model_state, key=key)
+        check_key(key)
         own, states = copied_params(params), jax.tree.map(copied, model_state)
         check_trainable(own, "params")
         key, count = copied(key), jnp.int32(0)

@@ -15,7 +15,7 @@ from relaxjax.autodiff.step_module import Counts, with_step
 from relaxjax.autodiff.step_optimizer import optimizer_of
 from relaxjax.autodiff.step_parts import check_divides
 from relaxjax.autodiff.step_placing import spread_by_name
-from relaxjax.autodiff.step_trees import check_numbers, copied, copied_params
+from relaxjax.autodiff.step_trees import check_key, check_numbers, copied, copied_params
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Tuple
@@ -91,6 +91,7 @@ def arguments_of(
     for name, tree in trees.items():
         check_there(name, tree)
     check_numbers(params=params, model_state=model_state, key=key)
+    check_key(key)
     batch = jax.tree.map(_example, example_batch)
     check_divides(batch, parts)
     own, states = copied_params(params), jax.tree.map(copied, model_state)

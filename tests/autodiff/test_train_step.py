@@ -205,6 +205,23 @@ def test_options_of_a_module_stay_and_numbers_in_dictionaries_move() -> None:
     assert float(state.params["module"].scale) < 1
 
 
+@pytest.mark.parametrize("number", [2.0, jnp.asarray(2.0)], ids=["python", "weak"])
+def test_a_number_promotes_in_the_first_step_as_in_all_others(number: Any) -> None:
+    """The loss is read once, and the state of an optimizer that joins arrays is of one dtype."""
+    found = []
+
+    def scaled(params: Any, batch: Any) -> Any:
+        found.append((params["w"] * params["scale"]).dtype)
+        return jnp.sum(params["w"] * params["scale"] * batch)
+
+    init, step = relaxjax.train_step(scaled, optax.flatten(optax.adam(0.1)))
+    with jax.numpy_dtype_promotion("standard"):
+        state = init({"w": jnp.ones(2, "float16"), "scale": number})
+        for _ in range(2):
+            state, _ = step(state, jnp.ones(2))
+    assert found == [jnp.float32]
+
+
 def test_the_users_arrays_are_left_alone() -> None:
     init, step = relaxjax.train_step(loss, optax.sgd(0.1))
     first = init(PARAMS)
@@ -331,6 +348,28 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"a": jnp.ones(2), "s": {1, 2}}),
         "the leaf ['s'] is a set, which is no array and cannot be hashed",
     ),
+    "a parameter of another library": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0]({**PARAMS, "w1": Foreign()}),
+        "the leaf ['w1'] is a Foreign, an array of another library, which a step would take for an",
+    ),
+    "a batch of another library": (
+        lambda: stepped_state(PARAMS, (BATCH[0], Foreign())),
+        "the leaf [1] is a Foreign, an array of another library",
+    ),
+    "a number as a key": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0](PARAMS, key=3),
+        "`key` must be one key such as jax.random.key(0), but it is 3",
+    ),
+    "two keys": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0](
+            PARAMS, key=jax.random.split(jax.random.key(0))
+        ),
+        "must be one key such as jax.random.key(0), but it is of dtype key<fry> and shape (2,)",
+    ),
+    "a budget and a policy": (
+        lambda: stepped_state(PARAMS, memory_budget="50%", memory_policy="free"),
+        "a memory budget and a memory policy are given, but a plan goes by one of them: leave the",
+    ),
     "optimizer": (
         lambda: relaxjax.train_step(loss, 0.1),
         (
@@ -387,9 +426,16 @@ def given_twice(batch: Callable[[Any], Any], params: Callable[[Any], Any]) -> An
     return step(state, batch(state))
 
 
-def stepped_state(params: Any) -> Any:
-    init, step = relaxjax.train_step(loss, SGD(0.1))
-    return step(init(params), BATCH)
+def stepped_state(params: Any, batch: Any = BATCH, **options: Any) -> Any:
+    init, step = relaxjax.train_step(loss, SGD(0.1), **options)
+    return step(init(params), batch)
+
+
+class Foreign:
+    """An array as other libraries have them, which JAX does not take."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.ones(2, dtype or "float32")
 
 
 def stepped(loss: Callable[..., Any], *states: Any) -> Any:

@@ -84,7 +84,7 @@ def test_gradients_go_back_through_states_that_the_next_part_reads() -> None:
             values.append(value)
         return jnp.mean(jnp.stack(values))
 
-    given: dict[str, Any] = {"model_state": jnp.zeros((1, 32)), "accumulate": 4}
+    given: dict[str, Any] = {"model_state": jnp.zeros((1, 32)), "accumulate": np.int64(4)}
     trainer = Trainer.from_jax(following, PARAMS[0], optax.sgd(1.0), BATCH["x"], **given)
     trainer.update(BATCH["x"])
     wanted = PARAMS[0] - jax.grad(parts_of)(PARAMS[0])

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 from losses_to_train import BATCH, PARAMS, QUIET, loss, plain
@@ -171,6 +172,21 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         )(PARAMS),
         TypeError,
         "Trainer.from_jax cannot be called inside of what JAX traces, such as jax.jit",
+    ),
+    "a masked array": (
+        lambda: plain().update({**BATCH, "y": np.ma.masked_array(BATCH["y"], BATCH["y"] > 0)}),
+        TypeError,
+        "batch['y'] is a masked array, whose mask would be lost",
+    ),
+    "times": (
+        lambda: plain().update({**BATCH, "y": np.zeros(np.shape(BATCH["y"]), "datetime64[s]")}),
+        TypeError,
+        "no numbers of one dtype: an array of them has dtype datetime64[s]",
+    ),
+    "a number as a key": (
+        lambda: Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), BATCH, key=3),
+        TypeError,
+        "`key` must be one key such as jax.random.key(0), but it is 3",
     ),
     "an array that is traced": (
         with_a_leak,
