@@ -103,8 +103,8 @@ class OptimizerFunction:
         values = self._values(number, ty)
         self._check_inputs(number, values)
         forms, read = self._forms(values)
-        sums = [self._summed(var, forms) for var in values]
-        squares = any(form.added > Added.LINEAR for found in sums for form in found)
+        sums = [form for var in values for form in self._summed(var, forms)]
+        squares = _most(sums) > Added.LINEAR
         new, states = self._new(number, values)
         kept = {one: forms[var] for one, var in new.items() if forms[var].base == one}
         added = frozenset(kept.keys() - read)

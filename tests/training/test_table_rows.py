@@ -103,6 +103,15 @@ def test_what_moves_all_rows_stays_dense(optimizer: Any) -> None:
     assert not goes_by_rows(Trainer.from_jax(loss, params(), optimizer, batches()[0]))
 
 
+def test_a_norm_of_parameters_behind_one_of_gradients_is_that_of_the_whole_table() -> None:
+    both = optax.chain(
+        optax.clip_by_block_rms(0.1), optax.scale_by_param_block_rms(), optax.scale(-0.1)
+    )
+    trainer = trained(both)
+    assert not goes_by_rows(trainer)
+    chex.assert_trees_all_close(trainer.params, stepped(both), rtol=1e-5, atol=1e-6)
+
+
 def by_rows(
     formula: Callable[..., tuple[Any, list[Any]]], states: int, **params_of: Any
 ) -> tuple[Params, set[int]]:
@@ -238,6 +247,11 @@ REFUSED = {
         Lazy(LAMB(0.1)),
         loss,
         "its update of `params_bias` makes something for all rows at once",
+    ),
+    "norms behind one of gradients": (
+        Lazy(from_optax(optax.adafactor(0.1))),
+        loss,
+        "its update of `params_bias` adds up rows that no gradient is for",
     ),
     "late": (Lazy(ScheduleFreeAdamW(0.1)), loss, "its state begins with the values"),
 }
