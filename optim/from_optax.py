@@ -204,7 +204,9 @@ class OptaxOptimizer(Optimizer):
             if old_type != new_type:
                 raise ValueError(
                     f"the optimizer {self.name} takes its state `{label}` as {old_type} and gives "
-                    f"it back as {new_type}: a step must leave the types of its state as they are"
+                    f"it back as {new_type}: a step must leave the types of its state as they "
+                    "are; give it numbers of the parameters' dtype, for which "
+                    "optax.inject_hyperparams has `hyperparam_dtype`, or parameters of a wider one"
                 )
 
 

@@ -21,7 +21,8 @@ class Nestings:
     """How the user nests what a loss takes.
 
     `frozen` are the numbers of those parameters that never move: they are the first states of a
-    step, and a random key is the last one.
+    step, and a random key is the last one. Where it `takes_key_data`, the loss is given the numbers
+    of that.
     """
 
     params: Nesting
@@ -30,6 +31,7 @@ class Nestings:
     has_states: bool
     has_key: bool
     frozen: tuple[int, ...] = ()
+    takes_key_data: bool = False
 
     @property
     def moving(self) -> Nesting:
@@ -124,9 +126,9 @@ def program_of(
     It takes the batch in so many parts.
     """
     aux, nestings = AuxiliaryOutput(), given.nestings
-    whole = loss
+    whole = _given_key_data(loss) if nestings.takes_key_data else loss
     if parts > 1:
-        whole = in_parts(loss, parts, nestings.has_states, nestings.has_key, has_aux)
+        whole = in_parts(whole, parts, nestings.has_states, nestings.has_key, has_aux)
     first, second = len(given.inputs), len(given.inputs) + len(given.params)
 
     def on_arrays(*arrays: Any) -> Any:
@@ -150,3 +152,8 @@ def program_of(
     named_as(loss, on_arrays, names)
     moving = range(first, second)
     return traced(on_arrays, given.arrays, names, name=BACKBONE_LOSS, moving=moving), aux
+
+
+def _given_key_data(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """A loss whose key is one of a dtype of its own, of one that takes the numbers of a key."""
+    return lambda *args: loss(*args[:-1], jax.random.key_data(args[-1]))

@@ -96,7 +96,12 @@ def arguments_of(
     check_divides(batch, parts)
     own, states = copied_params(params), jax.tree.map(copied, model_state)
     frozen = frozen_of(own, trainable)
-    given = LossArguments.of(batch, own, states, copied(key), frozen)
+    # As a key by its dtype, it moves on where a step is left out, and `seed` finds it.
+    takes_key_data = key is not None and not jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    own_key = jax.random.wrap_key_data(jnp.asarray(key)) if takes_key_data else copied(key)
+    given = LossArguments.of(batch, own, states, own_key, frozen)
+    if takes_key_data:
+        given = replace(given, nestings=replace(given.nestings, takes_key_data=True))
     if any(isinstance(array, Tracer) for array in given.arrays):
         raise TypeError(
             "a trainer keeps its parameters from call to call, so Trainer.from_jax cannot be "

@@ -342,6 +342,31 @@ def test_arrays_are_taken_as_jax_takes_them() -> None:
     chex.assert_trees_all_close(trainer.update(wide), loss(PARAMS, BATCH), rtol=1e-5)
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_key_given_as_numbers_is_another_one_after_a_step_that_is_left_out(
+    accumulate: int,
+) -> None:
+    def noisy(params: Any, batch: Any, key: Any) -> Any:
+        numbers = (
+            jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+        )
+        return jnp.mean((batch @ params + jax.random.normal(key, ())) ** 2), numbers[None]
+
+    good, bad = np.ones((4, 2), "float32"), np.full((4, 2), np.nan, "float32")
+    found = []
+    for key in (jax.random.key(1), jax.random.PRNGKey(1), np.array([0, 1], "uint32")):
+        options: Any = {"key": key, "loss_scale": 2.0, "accumulate": accumulate}
+        sgd = optax.sgd(0.1)
+        trainer = Trainer.from_jax(noisy, jnp.ones(2), sgd, good, has_aux=True, **options)
+        used = []
+        for batch in (good, bad, good):
+            used.append(np.asarray(trainer.evaluate(batch)[1]))
+            trainer.update(batch)
+        assert len({numbers.tobytes() for numbers in used}) == 3
+        found.append((used, trainer.params))
+    chex.assert_trees_all_equal(found[0], found[1], found[2])
+
+
 def test_who_prints_is_told_that_steps_leave_it_out() -> None:
     def loud(params: Any, batch: Any) -> Any:
         value = loss(params, batch)
