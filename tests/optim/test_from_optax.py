@@ -306,7 +306,7 @@ def test_a_state_that_changes_its_dtype_is_an_error() -> None:
     )
     with pytest.raises(
         ValueError,
-        match=r"odd takes its state `a` as int32 of shape \(\) and gives it back as float32.*_dtype`",
+        match=r"odd takes its state `a` as int32 of shape \(\) and gives it back as float32.*_dt",
     ):
         from_optax(tx, "odd").init([x]).get_function()
 
