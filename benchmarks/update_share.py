@@ -36,7 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 from contestants import CONTESTANTS, Training, Update
 from models import MODELS
-from models.adam import RATE
+from models.stepped import RATE
 from surroundings import surroundings
 from timing import in_turns, table
 from whole_model import WholeModel, type_of

@@ -48,13 +48,12 @@ from relaxjax.passes.memory.report.memory_report import ORDERS, MemoryReport, me
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.trainable.names import BACKBONE, TRAIN_STEP
 
-from .adjoint_options import add_adjoint
+from .adjoint_options import add_adjoint, with_sizes
 from .device import where_asked
 from .failure import InputError, bad_input
 from .files import read_module
 from .jax_loss import is_jax_loss, refuse_jax_options, report_of_jax_loss
 from .own import add_load
-from .sizes import with_sizes
 from .train_setup import with_loss
 
 

@@ -15,8 +15,8 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.torch import TorchImportError
 from relaxjax.torch.aten import TABLE
 from relaxjax.torch.aten.places import INSTEAD
+from relaxjax.torch.importer import check_known
 from relaxjax.torch.interpreter import OTHERS
-from relaxjax.torch.known import check_known
 from relaxjax.torch.program import Graph, Node
 
 RANDOM = np.random.default_rng(0)
