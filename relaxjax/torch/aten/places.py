@@ -16,8 +16,7 @@ from .indexing import index_add
 from .pairs import fixed
 from .promotion import cast
 from .shapes import broadcast_sizes, expand, shaped
-from .table import aten
-from .traced import traced
+from .table import aten, traced
 
 _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"

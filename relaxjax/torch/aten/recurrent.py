@@ -11,8 +11,7 @@ from relaxjax.ops.emit import call, dims_of
 
 from .norms import dropped
 from .shapes import transpose
-from .table import aten
-from .traced import traced
+from .table import aten, traced
 
 # One step: the products of the input with its biases, the state, what multiplies the state and its
 # bias; and of an LSTM, what may multiply its output.

@@ -13,8 +13,7 @@ from relaxjax.ops.shapes import element_count
 from .complex_numbers import is_complex
 from .matrices import inv, solve
 from .shapes import permute, place_of, shaped
-from .table import aten
-from .traced import traced
+from .table import aten, traced
 
 
 def _reflected(columns: Any, scales: Any) -> Any:
