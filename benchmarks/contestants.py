@@ -15,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from models import ADJOINT, prepared
-from models.adam import RATE, UPDATE, adam, adam_update
 from models.convnets import ChannelsLast
-from models.stepped import training
+from models.stepped import RATE, UPDATE, adam, adam_update, training
 from models.stored import Stored, stored
 from surroundings import temp_bytes
 from whole_model import WholeModel, type_of

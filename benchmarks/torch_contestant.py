@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 from contestants import bytes_of
-from models.adam import RATE
+from models.stepped import RATE
 from timing import seconds
 from torch_models import form_of
 from whole_model import WholeModel

@@ -27,6 +27,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
@@ -36,9 +37,9 @@ import jax.numpy as jnp
 import numpy as np
 from contestants import CONTESTANTS, Training, Update
 from models import MODELS
-from models.adam import RATE
+from models.stepped import RATE
 from surroundings import surroundings
-from timing import in_turns, table
+from timing import Contestants, in_turns, table
 from whole_model import WholeModel, type_of
 
 from relaxjax.ir.expr import Var
@@ -176,20 +177,28 @@ def alone(model: WholeModel, rounds: int) -> str:
         step = jax.jit(updating(form), donate_argnums=(0, 1))
         program: Any = step.lower(*given, arrays).compile()
         took = time.process_time() - began
-
-        def run(given: list[Any] = given, program: Any = program) -> None:
-            given[:] = program(*given, arrays)
-            jax.block_until_ready(given)
-
-        runs[name] = run
+        runs[name] = partial(_run, program, given, arrays)
         temp = program.memory_analysis().temp_size_in_bytes / 2**20
         rows.append((name, str(kernels(program)), f"{took:.2f}", f"{temp:.1f}"))
+    return _beside_first("update", "temp MiB", rows, runs, rounds)
+
+
+def _run(program: Any, given: list[Any], arrays: Any) -> None:
+    """One update of what is `given`, which is given away."""
+    given[:] = program(*given, arrays)
+    jax.block_until_ready(given)
+
+
+def _beside_first(
+    kind: str, size: str, rows: Sequence[tuple[str, ...]], runs: Contestants, rounds: int
+) -> str:
+    """The rows of updates, with the time of each in that of the first."""
     times = in_turns(runs, rounds)
+    first = times[rows[0][0]]
     ratios = [
-        tuple(f"{times[row[0]].ratio(times['apart'], m):.2f}" for m in ("clock", "cpu"))
-        for row in rows
+        tuple(f"{times[row[0]].ratio(first, m):.2f}" for m in ("clock", "cpu")) for row in rows
     ]
-    head = ("update", "kernels", "compile s", "temp MiB", "time", "CPU time")
+    head = (kind, "kernels", "compile s", size, "time", "CPU time")
     return table(head, [(*row, *more) for row, more in zip(rows, ratios, strict=True)])
 
 
@@ -209,20 +218,9 @@ def narrow(model: WholeModel, rounds: int) -> str:
         program: Any = step.lower(*given, arrays).compile()
         took = time.process_time() - began
         bytes_of = sum(array.nbytes for array in given[1])
-
-        def run(given: list[Any] = given, program: Any = program) -> None:
-            given[:] = program(*given, arrays)
-            jax.block_until_ready(given)
-
-        runs[name] = run
+        runs[name] = partial(_run, program, given, arrays)
         rows.append((name, str(kernels(program)), f"{took:.2f}", f"{bytes_of / 2**20:.1f}"))
-    times = in_turns(runs, rounds)
-    ratios = [
-        tuple(f"{times[row[0]].ratio(times['Adam'], m):.2f}" for m in ("clock", "cpu"))
-        for row in rows
-    ]
-    head = ("states", "kernels", "compile s", "MiB", "time", "CPU time")
-    return table(head, [(*row, *more) for row, more in zip(rows, ratios, strict=True)])
+    return _beside_first("states", "MiB", rows, runs, rounds)
 
 
 def main() -> None:

@@ -14,11 +14,11 @@ from .functions import RelaxLoss as RelaxLoss
 from .functions import from_jax as from_jax
 from .functions import from_relax as from_relax
 from .gaussian import GaussianNLLLoss as GaussianNLLLoss
-from .huber import HuberLoss as HuberLoss
-from .huber import SmoothL1Loss as SmoothL1Loss
 from .kl_divergence import KLDivLoss as KLDivLoss
-from .l1 import L1Loss as L1Loss
 from .margins import HingeLoss as HingeLoss
 from .margins import MarginRankingLoss as MarginRankingLoss
 from .margins import TripletMarginLoss as TripletMarginLoss
-from .mse import MSELoss as MSELoss
+from .regression import HuberLoss as HuberLoss
+from .regression import L1Loss as L1Loss
+from .regression import MSELoss as MSELoss
+from .regression import SmoothL1Loss as SmoothL1Loss

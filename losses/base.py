@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan, nan
 from numbers import Real
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -164,6 +164,27 @@ class Loss:
         return {name: new_param(kind, name, value) for name, value in given.items()}
 
 
+@dataclass(frozen=True)
+class PointwiseLoss(Loss):
+    """A loss that compares predictions with targets of their shape; it defines `losses`."""
+
+    num_backbone_outputs: int = field(default=1, init=False)
+
+    def build(
+        self,
+        builder: BlockBuilder,
+        predictions: Var,
+        targets: Var,
+        weights: Var | None = None,
+    ) -> Expr:
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
+        return self.reduce(self.losses(builder, predictions, targets), weights)
+
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
+        """The losses of single elements, or of single samples."""
+        raise NotImplementedError
+
+
 def weighted_mean(losses: Expr, weights: Expr) -> Expr:
     """The sum of weighted losses over that of their weights, which half precision need not hold."""
     if isinstance(losses.ty, TensorType) and losses.ty.dtype is None:
@@ -225,7 +246,7 @@ def _is_known(dim: Dim) -> bool:
     return isinstance(dim, int)
 
 
-def counts_in_dtype_of(like: Expr, value: Expr, builder: BlockBuilder) -> Expr:
+def counts_in_dtype_of(like: Var, value: Var, builder: BlockBuilder) -> Var:
     """Integers, such as counts that a model is to tell, in the dtype of its predictions."""
     dtypes = [known_dtype(x) for x in (like, value)]
     if None in dtypes or is_float(dtypes[1]) or not is_float(dtypes[0]):

@@ -11,11 +11,11 @@ from relaxjax.ops.emit import dtype_of
 from relaxjax.ops.nn.activation import softplus
 from relaxjax.ops.unary import clip, log
 
-from .base import Loss, check_targets, in_dtype_of
+from .base import PointwiseLoss, in_dtype_of
 
 
 @dataclass(frozen=True)
-class BCELoss(Loss):
+class BCELoss(PointwiseLoss):
     """Binary cross entropy: -(t * log p + (1 - t) * log(1 - p)) of probabilities p.
 
     Probabilities are kept the least distance that their dtype knows away from 0 and 1, so that the
@@ -25,48 +25,32 @@ class BCELoss(Loss):
     takes: ClassVar[str | None] = "probabilities"
 
     loss_name: str = field(default="bce_loss", init=False)
-    num_backbone_outputs: int = field(default=1, init=False)
 
-    def build(
-        self,
-        builder: BlockBuilder,
-        predictions: Var,
-        targets: Var,
-        weights: Var | None = None,
-    ) -> Expr:
-        check_targets(self.loss_name, "`predictions`", predictions, targets)
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
         dtype = np_dtype(dtype_of(predictions))
         least = float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]  # of ml_dtypes
         p = builder.emit(clip(predictions, least, 1 - least))
         t = in_dtype_of(predictions, targets, builder)
-        return self.reduce(-(t * log(p) + (1 - t) * log(1 - p)), weights)
+        return -(t * log(p) + (1 - t) * log(1 - p))
 
 
 @dataclass(frozen=True)
-class BCEWithLogitsLoss(Loss):
+class BCEWithLogitsLoss(PointwiseLoss):
     """Binary cross entropy of scores, whose sigmoid are the probabilities; right for any score.
 
     `pos_weight` weighs the positive examples: above 1 for more recall, below for more precision.
     """
 
     loss_name: str = field(default="bce_with_logits_loss", init=False)
-    num_backbone_outputs: int = field(default=1, init=False)
     pos_weight: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set_number("pos_weight", least=0)
 
-    def build(
-        self,
-        builder: BlockBuilder,
-        predictions: Var,
-        targets: Var,
-        weights: Var | None = None,
-    ) -> Expr:
-        check_targets(self.loss_name, "`predictions`", predictions, targets)
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
         t = in_dtype_of(predictions, targets, builder)
         missed: Expr = softplus(-predictions)  # -log sigmoid(x)
         if self.pos_weight != 1:
             missed = (1 + (self.pos_weight - 1) * t) * missed
-        return self.reduce((1 - t) * predictions + missed, weights)
+        return (1 - t) * predictions + missed

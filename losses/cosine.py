@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.binary import greater, maximum
 from relaxjax.ops.emit import narrow, scalar
@@ -13,27 +13,19 @@ from relaxjax.ops.search import where
 from relaxjax.ops.statistical import sum
 from relaxjax.ops.unary import sqrt
 
-from .base import Loss, check_targets, widened
+from .base import Loss, PointwiseLoss, check_targets, widened
 
 _EPSILON = 1e-8  # below this length a vector counts as having no direction
 
 
 @dataclass(frozen=True)
-class CosineLoss(Loss):
+class CosineLoss(PointwiseLoss):
     """1 - cos of the angle between `predictions` and `targets`."""
 
     loss_name: str = field(default="cosine_loss", init=False)
-    num_backbone_outputs: int = field(default=1, init=False)
 
-    def build(
-        self,
-        builder: BlockBuilder,
-        predictions: Expr,
-        targets: Expr,
-        weights: Expr | None = None,
-    ) -> Expr:
-        check_targets(self.loss_name, "`predictions`", predictions, targets)
-        return self.reduce(1 - cosine(builder, predictions, targets), weights)
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
+        return 1 - cosine(builder, predictions, targets)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from relaxjax.ops.emit import dtype_of, scalar
 from relaxjax.ops.statistical import sum
 from relaxjax.ops.unary import exp, log
 
-from .base import Loss, check_targets, class_axis
+from .base import PointwiseLoss, class_axis
 
 
 @dataclass(frozen=True)
-class KLDivLoss(Loss):
+class KLDivLoss(PointwiseLoss):
     """How far distributions are from their targets: sum over the classes of t * (log t - log p).
 
     `predictions` are log-probabilities of shape (N, C, d1, ...) or (C,), `targets` probabilities,
@@ -28,28 +28,19 @@ class KLDivLoss(Loss):
     takes: ClassVar[str | None] = "log-probabilities"
 
     loss_name: str = field(default="kl_div_loss", init=False)
-    num_backbone_outputs: int = field(default=1, init=False)
     log_target: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(log_target=self.log_target)
 
-    def build(
-        self,
-        builder: BlockBuilder,
-        predictions: Var,
-        targets: Var,
-        weights: Var | None = None,
-    ) -> Expr:
-        check_targets(self.loss_name, "`predictions`", predictions, targets)
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
         t, log_t = targets, targets
         if self.log_target:
             t = builder.emit(exp(targets))
         else:
             log_t = builder.emit(log(maximum(targets, _least(targets))))
-        divergences = sum(t * (log_t - predictions), axis=class_axis(predictions))
-        return self.reduce(divergences, weights)
+        return sum(t * (log_t - predictions), axis=class_axis(predictions))
 
 
 def _least(like: Var) -> Constant:

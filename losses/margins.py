@@ -14,15 +14,14 @@ from relaxjax.ops.nn.activation import relu
 from relaxjax.ops.statistical import max, sum
 from relaxjax.ops.unary import abs, sqrt
 
-from .base import Loss, check_stretch, check_targets, in_dtype_of, widened
+from .base import Loss, PointwiseLoss, check_stretch, check_targets, in_dtype_of, widened
 
 
 @dataclass(frozen=True)
-class HingeLoss(Loss):
+class HingeLoss(PointwiseLoss):
     """max(0, margin - targets * predictions) for targets of -1 and 1; squared if `squared`."""
 
     loss_name: str = field(default="hinge_loss", init=False)
-    num_backbone_outputs: int = field(default=1, init=False)
     margin: float = 1.0
     squared: bool = False
 
@@ -31,17 +30,10 @@ class HingeLoss(Loss):
         check_flags(squared=self.squared)
         self._set_number("margin")
 
-    def build(
-        self,
-        builder: BlockBuilder,
-        predictions: Var,
-        targets: Var,
-        weights: Var | None = None,
-    ) -> Expr:
-        check_targets(self.loss_name, "`predictions`", predictions, targets)
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
         side = in_dtype_of(predictions, targets, builder)
         lacking = builder.emit(relu(self.margin - side * predictions))
-        return self.reduce(lacking * lacking if self.squared else lacking, weights)
+        return lacking * lacking if self.squared else lacking
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import Op, operator_of
 from relaxjax.ir.walk import used_vars
 
 _SUMS = {"add", "add_any", "divide", "div", "minimum", "min", "power", "pow"}
@@ -127,7 +127,8 @@ class StateSigns:
 
 
 def _is_reduction(value: Expr) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.fusion == "reduction"
+    operator = operator_of(value)
+    return operator is not None and operator.fusion == "reduction"
 
 
 def _divisors(value: Expr) -> Iterable[Expr]:

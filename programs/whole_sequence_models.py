@@ -1,5 +1,6 @@
 """Models of sequences, each as a Relax program and in plain JAX: a transformer and an LSTM."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,11 +15,10 @@ from relaxjax.script import tirx as T
 EPSILON = 1e-5
 
 
-def transformer(
-    dtype: str, batch: int = 3, length: int = 5, heads: int = 2, width: int = 6, words: int = 7
-) -> WholeModel:
-    """A language model of two blocks for any number of texts; its last layer is the embedding."""
-    w = Weights(dtype)
+def transformer_params(
+    w: Weights, blocks: int, length: int, width: int, words: int
+) -> tuple[Any, ...]:
+    """Embedding, places, blocks and the last norm; a block is two norms, attention and an MLP."""
 
     def norm() -> Any:
         return w.around(1, width), w.around(0, width)
@@ -27,8 +27,16 @@ def transformer(
         attention = (*w.dense(width, 3 * width), *w.dense(width, width))
         return norm(), attention, norm(), (*w.dense(width, 4 * width), *w.dense(4 * width, width))
 
-    table = w.normal(words, width, fan_in=width)
-    params = (table, w.normal(length, width, fan_in=width), block(), block(), norm())
+    table, places = w.normal(words, width, fan_in=width), w.normal(length, width, fan_in=width)
+    return (table, places, *(block() for _ in range(blocks)), norm())
+
+
+def transformer(
+    dtype: str, batch: int = 3, length: int = 5, heads: int = 2, width: int = 6, words: int = 7
+) -> WholeModel:
+    """A language model of two blocks for any number of texts; its last layer is the embedding."""
+    w = Weights(dtype)
+    params = transformer_params(w, 2, length, width, words)
 
     @R.macro
     def normed(x: Any, p: Any) -> Any:
@@ -71,13 +79,22 @@ def transformer(
                 R.output(loss)
             return loss
 
-    def plain_norm(x: Any, p: Any) -> Any:
+    texts = w.ids(words, batch, length + 1)
+    inputs = (texts[:, :-1], texts[:, 1:])
+    plain = plain_transformer(heads, likelihood_loss)
+    return WholeModel(Transformer, plain, params, inputs)  # type: ignore[arg-type]  # mypy takes it for a class
+
+
+def plain_transformer(heads: int, loss: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The loss of a transformer in plain JAX, of parameters as `transformer_params` draws them."""
+
+    def normed(x: Any, p: Any) -> Any:
         mean, var = jnp.mean(x, -1, keepdims=True), jnp.var(x, -1, keepdims=True)
         return (x - mean) * lax.rsqrt(var + EPSILON) * p[0] + p[1]
 
-    def plain_attention(x: Any, p: Any) -> Any:
+    def attended(x: Any, p: Any) -> Any:
         parts = jnp.split(x @ p[0] + p[1], 3, -1)
-        q, k, v = (part.reshape(*x.shape[:2], heads, width // heads) for part in parts)
+        q, k, v = (part.reshape(*x.shape[:2], heads, -1) for part in parts)
         scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / jnp.sqrt(jnp.asarray(q.shape[-1], q.dtype))
         seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
         weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf))
@@ -87,14 +104,12 @@ def transformer(
         *blocks, last, ids, labels = rest
         x = table[ids] + places
         for norm0, attention, norm1, (w0, b0, w1, b1) in blocks:
-            x = x + plain_attention(plain_norm(x, norm0), attention)
-            hidden = jax.nn.gelu(plain_norm(x, norm1) @ w0 + b0, approximate=False)
+            x = x + attended(normed(x, norm0), attention)
+            hidden = jax.nn.gelu(normed(x, norm1) @ w0 + b0, approximate=False)
             x = x + hidden @ w1 + b1
-        return likelihood_loss(plain_norm(x, last) @ table.T, labels)
+        return loss(normed(x, last) @ table.T, labels)
 
-    texts = w.ids(words, batch, length + 1)
-    inputs = (texts[:, :-1], texts[:, 1:])
-    return WholeModel(Transformer, plain, params, inputs)  # type: ignore[arg-type]  # mypy takes it for a class
+    return plain
 
 
 def lstm(

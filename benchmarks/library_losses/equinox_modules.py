@@ -90,6 +90,12 @@ def spirals(draw: Draws) -> Case:
     return case(Spirals(2, 128, KEY), loss, inputs)
 
 
+def _of_classes(model: Any, inputs: Any, labels: Any, key: Any) -> Any:
+    """The cross entropy of the scores of a model that draws for each of its inputs."""
+    logits = jax.vmap(model)(inputs, jax.random.split(key, len(inputs)))
+    return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
+
+
 class BertLayer(eqx.Module):
     attention: Any
     first_norm: Any
@@ -160,12 +166,8 @@ class Bert(eqx.Module):
 def bert(draw: Draws) -> Case:
     """BERT fine-tuning: the tiny one, two layers of 128, two heads, 16 texts of 128 words."""
 
-    def loss(model: Any, words: Any, labels: Any, key: Any) -> Any:
-        found = jax.vmap(model)(words, jax.random.split(key, len(words)))
-        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(found, labels))
-
     model = Bert(4000, 128, 2, 2, KEY)
-    return case(model, loss, (draw.ids(4000, 16, 128), draw.ids(2, 16), jax.random.key(1)))
+    return case(model, _of_classes, (draw.ids(4000, 16, 128), draw.ids(2, 16), jax.random.key(1)))
 
 
 class AttentionBlock(eqx.Module):
@@ -224,12 +226,10 @@ class VisionTransformer(eqx.Module):
 def vision_transformer(draw: Draws) -> Case:
     """Vision Transformer on CIFAR-10: width 64, patches of 4; two blocks instead of six."""
 
-    def loss(model: Any, images: Any, labels: Any, key: Any) -> Any:
-        logits = jax.vmap(model)(images, jax.random.split(key, len(images)))
-        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
-
     model = VisionTransformer(64, 128, 8, 2, KEY)
-    return case(model, loss, (draw.normal(64, 3, 32, 32), draw.ids(10, 64), jax.random.key(1)))
+    return case(
+        model, _of_classes, (draw.normal(64, 3, 32, 32), draw.ids(10, 64), jax.random.key(1))
+    )
 
 
 class MixerBlock(eqx.Module):

@@ -25,6 +25,13 @@ def case(model: Any, loss: Callable[..., Any], inputs: tuple[Any, ...]) -> Case:
     return Case(of_params, params, (rest, *inputs), has_aux=True)
 
 
+def _of_classes(model: Any, inputs: Any, labels: Any) -> Any:
+    """The cross entropy of a model's scores, and these."""
+    logits = model(inputs)
+    value = optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+    return value, logits
+
+
 class Digits(nnx.Module):
     def __init__(self, rngs: Any) -> None:
         self.conv1 = nnx.Conv(1, 32, kernel_size=(3, 3), rngs=rngs)
@@ -47,13 +54,8 @@ class Digits(nnx.Module):
 def digits(draw: Draws) -> Case:
     """The MNIST tutorial: convolutions, batch norm and dropout; batches of 32."""
 
-    def loss(model: Any, images: Any, labels: Any) -> Any:
-        logits = model(images)
-        value = optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
-        return value, logits
-
     inputs = (draw.normal(32, 28, 28, 1), draw.ids(10, 32))
-    return case(Digits(nnx.Rngs(0)), loss, inputs)
+    return case(Digits(nnx.Rngs(0)), _of_classes, inputs)
 
 
 class TextBlock(nnx.Module):
@@ -93,13 +95,8 @@ class MiniGPT(nnx.Module):
 def mini_gpt(draw: Draws) -> Case:
     """JAX for LLM training, miniGPT: width 256, 8 heads; two blocks, 4 texts of 256 words."""
 
-    def loss(model: Any, words: Any, following: Any) -> Any:
-        logits = model(words)
-        value = optax.softmax_cross_entropy_with_integer_labels(logits, following).mean()
-        return value, logits
-
     model = MiniGPT(4096, 256, 256, 2, nnx.Rngs(0))
-    return case(model, loss, (draw.ids(4096, 4, 256), draw.ids(4096, 4, 256)))
+    return case(model, _of_classes, (draw.ids(4096, 4, 256), draw.ids(4096, 4, 256)))
 
 
 class ImageBlock(nnx.Module):
@@ -155,13 +152,8 @@ class VisionTransformer(nnx.Module):
 def vision_transformer(draw: Draws) -> Case:
     """Vision transformer of the JAX AI Stack: width 192 and 4 blocks instead of 768 and 12."""
 
-    def loss(model: Any, images: Any, labels: Any) -> Any:
-        logits = model(images)
-        value = optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
-        return value, logits
-
     model = VisionTransformer(64, 8, 192, 4, nnx.Rngs(0))
-    return case(model, loss, (draw.normal(16, 64, 64, 3), draw.ids(102, 16)))
+    return case(model, _of_classes, (draw.normal(16, 64, 64, 3), draw.ids(102, 16)))
 
 
 class UNetBlock(nnx.Module):

@@ -1,22 +1,43 @@
-"""A model's whole training step as one function, which its memory is planned for."""
+"""A model's whole training step with Adam as one function, which its memory is planned for."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType, Type
-from relaxjax.passes import LegalizeOps, UpdateInLoops
+from relaxjax.optim import Adam
+from relaxjax.optim.base import BoundOptimizer
+from relaxjax.passes import EliminateCommonSubexpr, LegalizeOps, UpdateInLoops
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.planning.estimate import is_worth_a_plan
 from relaxjax.passes.memory.program.caller import Caller
 from relaxjax.passes.memory.rematerialize import AUTO, planned_by_itself, with_plan
 from relaxjax.trainable.names import TRAIN_STEP
 
-from .adam import UPDATE, adam_update
-
+RATE = 1e-3
+UPDATE = "update"
 STEP = "step"
+
+
+def adam(types: tuple[Type | None, ...]) -> BoundOptimizer:
+    """For parameters of these types."""
+    return Adam(RATE).init([Var(f"p{i}", ty) for i, ty in enumerate(types)])
+
+
+@lru_cache(maxsize=1)
+def adam_update(types: tuple[Type | None, ...]) -> Function:
+    """`(params, gradients, state) -> (new params, new state)`.
+
+    A plan and the step that follows it share it, as they do in SetupTrainer.
+    """
+    function = adam(types).get_function().with_attr("global_symbol", UPDATE)
+    mod = EliminateCommonSubexpr()(LegalizeOps()(IRModule({UPDATE: function})))
+    legalised = mod[UPDATE]
+    assert isinstance(legalised, Function)
+    return legalised
 
 
 def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:

@@ -12,7 +12,7 @@ from relaxjax.ir.derivatives import (
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import ZERO_GRADIENT, Op, fields_of
+from relaxjax.ir.op import ZERO_GRADIENT, Op, fields_of, operator_of
 from relaxjax.ir.registry import REPLACED
 from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.uses import values_of_kind
@@ -203,6 +203,7 @@ def _reaching(
 def _differentiable_uses(binding: Binding) -> tuple[Var, ...]:
     """The variables of a binding's value that it can have a derivative by."""
     value = binding.value
-    if isinstance(value, Call) and isinstance(value.op, Op) and value.op.gradient is ZERO_GRADIENT:
+    operator = operator_of(value)
+    if operator is not None and operator.gradient is ZERO_GRADIENT:
         return ()
     return tuple(var for var in used_vars(value) if carries_gradient(var.ty))

@@ -20,7 +20,8 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import excerpt_of
-from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_smooth
+from relaxjax.ir.tensor_types import known_ndim
+from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_key, is_smooth
 from relaxjax.ir.walk import definable_symbols, substitute, used_vars
 from relaxjax.ops.platform import asked_for_platform, made_for
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -274,7 +275,7 @@ def _can_be_zero(ty: Type | None) -> bool:
     """Whether a gradient can be stated for this type: what is no float has a gradient of zeros."""
     if isinstance(ty, TupleType):
         return all(map(_can_be_zero, ty.fields))
-    return isinstance(ty, TensorType) and not (ty.dtype or "").startswith("key<")
+    return isinstance(ty, TensorType) and not is_key(ty.dtype)
 
 
 def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
@@ -306,7 +307,7 @@ def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
                 f"a tuple of them, but `{result}` is of type {result.ty}"
             )
         return result
-    scalar = isinstance(result.ty, TensorType) and result.ty.ndim == 0
+    scalar = known_ndim(result) == 0
     if not scalar or not _all(is_float, result.ty):
         others = ": write `cotangent=True` for other targets" if _all(is_smooth, result.ty) else ""
         raise GradientError(

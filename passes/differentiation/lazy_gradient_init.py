@@ -6,7 +6,7 @@ from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import Op, operator_of
 from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import kept, map_blocks, post_order, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -59,4 +59,5 @@ def _delayed(block: BindingBlock) -> BindingBlock:
 
 
 def _is_filling(value: Expr) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and is_filling(value.op)
+    operator = operator_of(value)
+    return operator is not None and is_filling(operator)

@@ -5,7 +5,11 @@ sum over the steps of a^T b is the product of all their rows: a^T b of the stack
 are kept until the loop is done. Measured by `python benchmarks/suite.py --only LSTM`: 0.58 of the
 CPU time with 16 rows a step, 0.75 with weights of 32 x 128, and nothing is won from 64 rows on.
 
-`later_rows` has the same for tables of which steps look up rows.
+The gradient of a table of which each step looks up rows would be a tensor of the table's size, to
+which each step adds a few rows. What comes back to the rows of all steps is kept with their places
+instead, so that it is rows and places after the loop, as if it had been looked up once. That is
+done where the steps look up no more rows than the table has, and so the stack of these is no
+larger than that tensor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +20,16 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import SeqExpr
-from relaxjax.ir.op import get_op
+from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses, values_of
+from relaxjax.ops.shapes import element_count, normalize_axis
 
-from .later_rows import LaterRows, later_rows
+from .row_laws import adds_rows, rows_by_scatter
 
+_TAKE, _SCATTER = "relax.grad.take_backward", "lax.scatter_add"
 # A step's rows up to which, and the numbers of a weight from which on, it is worth the memory.
 _FEW_ROWS = 32
 _LARGE_WEIGHT = 1 << 12
@@ -48,6 +55,27 @@ class LaterSum:
         return get_op("relax.matmul")(builder.emit(left), right)
 
 
+@dataclass(frozen=True)
+class LaterRows:
+    """A sum over the steps of what comes back to the rows of a table, by its places."""
+
+    adjoint: Call
+    rows: Var
+    places: Var
+
+    @property
+    def factors(self) -> list[Var]:
+        return [self.rows, self.places]
+
+    def of_stacks(self, builder: BlockBuilder, stacks: Mapping[Var, Expr]) -> Expr:
+        """The sum, as if one lookup had been of the places of all steps."""
+        rows, places = (builder.emit(stacks[var]) for var in self.factors)
+        assert isinstance(self.adjoint.op, Op)
+        if self.adjoint.op.name == _SCATTER:
+            return rows_by_scatter(self.adjoint, places, rows)
+        return replace(self.adjoint, args=(rows, self.adjoint.args[1], places), ty=None)
+
+
 Later: TypeAlias = LaterSum | LaterRows
 
 
@@ -61,7 +89,7 @@ def later_sums(
     values, known = values_of(backward.bindings()), Uses.of(backward)
     found: dict[Var, Later] = {}
     for var, adjoint in adjoints:
-        rows = later_rows(known, var, adjoint, steps)
+        rows = _later_rows(known, var, adjoint, steps)
         if rows is not None and own | values.keys() >= {*rows.factors}:
             found[var] = rows
             continue
@@ -123,3 +151,35 @@ def _rows(builder: BlockBuilder, stack: Expr) -> Expr:
     assert value.ty.dims is not None
     steps, rows, width = value.ty.dims
     return builder.emit(get_op("relax.reshape")(value, ShapeExpr((steps * rows, width))))
+
+
+def _later_rows(known: Uses, table: Var, adjoint: Expr, steps: Dim) -> LaterRows | None:
+    """The adjoint of a table in a step, if it had better be added up after the loop."""
+    call = known.call(adjoint)
+    if call is None or not isinstance(call.op, Op):
+        return None
+    if call.op.name == _TAKE and _is_of_rows(call, table):
+        rows, _, places = call.args
+    elif call.op.name == _SCATTER and adds_rows(call, known):
+        _, places, rows = call.args
+    else:
+        return None
+    if not isinstance(rows, Var) or not isinstance(places, Var) or known_dims(places) is None:
+        return None
+    return LaterRows(call, rows, places) if _fits(rows, table, steps) else None
+
+
+def _is_of_rows(call: Call, table: Var) -> bool:
+    """Whether it is the adjoint of a lookup along the first axis of the table itself."""
+    dims = known_dims(table)
+    along = call.attrs["axis"] or 0
+    return call.args[1] is table and bool(dims) and normalize_axis(along, len(dims or ())) == 0
+
+
+def _fits(rows: Var, table: Var, steps: Dim) -> bool:
+    """Whether the rows of all steps together are no larger than the table."""
+    ours, whole = known_dims(rows), known_dims(table)
+    if ours is None or whole is None:
+        return False
+    count, most = element_count((steps, *ours)), element_count(whole)
+    return isinstance(count, int) and isinstance(most, int) and count <= most

@@ -1,17 +1,27 @@
-"""The way back through a call by a function that gives the gradients, in the place of its body."""
+"""The way back through a call by a function that gives the gradients, in the place of its body.
+
+So it is for functions that have rules, and for those that call themselves. The pullback of one that
+does so computes it again at each depth: its residuals would have no type that could be written, for
+they hold those of the calls inside.
+"""
 
 from collections.abc import Sequence
 from operator import is_
 
-from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.derivatives import carries_gradient
+from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding
+from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.node import replace
+from relaxjax.ir.renew import renew
 from relaxjax.ir.tuples import field_of
-from relaxjax.ir.types import TupleType, Type
+from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
+from relaxjax.ir.walk import bound_vars
 
 from .adjoint import Adjoint, Reverse, zeros
+from .inlining import inline_closures
+from .vjp import VjpOf
 
 
 def by_pullback(
@@ -83,3 +93,26 @@ def _of_floats(adjoint: Expr, ty: Type | None) -> Expr:
     fields = [field_of(adjoint, index) for index in range(len(ty.fields))]
     parts = list(map(_of_floats, fields, ty.fields))
     return adjoint if all(map(is_, parts, fields)) else Tuple(tuple(parts))
+
+
+def pullback_type(function: Function, indices: Sequence[int]) -> FuncType:
+    """The type of a function from parameters and the cotangent of the result to gradients."""
+    params = [param.ty or ObjectType() for param in function.params]
+    gradients = TupleType(tuple(params[index] for index in indices))
+    return FuncType((*params, function.ret_ty), gradients, function.pure)
+
+
+def pullback_of(function: Function, indices: Sequence[int], vjp_of: VjpOf) -> Function:
+    """A function of the parameters and the cotangent: forward and backward in one."""
+    whole, _ = renew(inline_closures(function), visible=True)
+    vjp = vjp_of(whole.body, [whole.params[index] for index in indices])
+    builder = BlockBuilder()
+    taken = [var.name for seq in (vjp.forward, vjp.backward) for var in bound_vars(seq)]
+    with builder.scope(taken=taken):
+        for seq in (vjp.forward, vjp.backward):
+            emit_sequence(builder, seq)
+        body = builder.sequence(vjp.backward.body)
+    params = (*whole.params, vjp.cotangent)
+    attrs = function.attrs.without("global_symbol")
+    pulled = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
+    return renew(pulled)[0]

@@ -44,8 +44,7 @@ from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearize import linearize
 from .local_views import LocalView, emit_local_view
 from .loops import emit_loop
-from .pullbacks import by_halves, by_pullback, emit_kept
-from .recursion import pullback_of, pullback_type
+from .pullbacks import by_halves, by_pullback, emit_kept, pullback_of, pullback_type
 from .residuals import without_fills
 from .vjp import Vjp, VjpByFields, in_terms_of
 

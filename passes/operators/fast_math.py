@@ -7,7 +7,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ops.emit import call, scalar
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -33,7 +33,7 @@ def FastMathTransform(mod: IRModule) -> IRModule:
 def _approximation(value: Call) -> Expr | None:
     rule = _RULES.get(value.op.name) if isinstance(value.op, Op) else None
     x = value.args[0] if value.args else None
-    known = x is not None and isinstance(x.ty, TensorType) and x.ty.dtype == "float32"
+    known = x is not None and known_dtype(x) == "float32"
     return rule(x) if rule is not None and x is not None and known else None
 
 

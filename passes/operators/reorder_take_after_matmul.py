@@ -5,6 +5,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -65,4 +66,4 @@ def _of_stack(x: Expr, weights: Expr, indices: Expr, mode: str, dtype: str | Non
 
 
 def _is_vector(indices: Expr) -> bool:
-    return isinstance(indices.ty, TensorType) and indices.ty.ndim == 1
+    return known_ndim(indices) == 1

@@ -7,7 +7,7 @@ from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, Var
 from relaxjax.ir.function import Binding, BindingBlock
 from relaxjax.ir.infer import infer
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.walk import substitute, used_vars
 
 BEGIN, END = "relax.compiler_begin", "relax.compiler_end"
@@ -24,9 +24,7 @@ def marked(name: str, data: Expr, compiler: str) -> Expr:
 
 def mark_of(value: Expr, *names: str) -> Call | None:
     """A value that is one of some marks, None where it is not."""
-    if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in names:
-        return value
-    return None
+    return value if isinstance(value, Call) and operator_name(value) in names else None
 
 
 @dataclass(frozen=True)

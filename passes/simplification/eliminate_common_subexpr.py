@@ -10,7 +10,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.scoped import Scoped
-from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.tensor_types import known_ndim
+from relaxjax.ir.types import Type
 from relaxjax.ir.walk import is_call_of_leaves, kept, map_bindings, map_children, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -197,4 +198,4 @@ def _transposes(
 
 
 def _is_matrix(x: Expr) -> bool:
-    return isinstance(x.ty, TensorType) and x.ty.ndim == 2
+    return known_ndim(x) == 2

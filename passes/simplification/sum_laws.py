@@ -7,6 +7,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
@@ -33,7 +34,7 @@ def factor_of_sum(call: Call, op: Op, known: Uses) -> Expr | None:
     if ty.dims is None or not (op.name == "relax.collapse_sum_to" or call.attrs["keepdims"]):
         return None
     parts = _Factors(ty.dims, known).of(call.args[0], _DEPTH)
-    if not any(isinstance(c.ty, TensorType) and c.ty.ndim > 0 for _, c in parts.taken):
+    if not any(known_ndim(c) > 0 for _, c in parts.taken):
         return None
     first, *rest = parts.left
     for factor in rest:

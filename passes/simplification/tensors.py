@@ -10,7 +10,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.tensor_types import known_dtype
+from relaxjax.ir.tensor_types import known_dtype, known_ndim
 from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import element_count, same_dims
@@ -34,7 +34,7 @@ def number_of(expr: Expr, known: Uses) -> Expr | None:
     if call is None or not isinstance(call.op, Op) or call.op.name not in _REPEATING:
         return None
     source = call.args[_REPEATING[call.op.name]]
-    return source if isinstance(source.ty, TensorType) and source.ty.ndim == 0 else None
+    return source if known_ndim(source) == 0 else None
 
 
 # The operators that repeat one of their arguments, which stands there.

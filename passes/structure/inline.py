@@ -93,9 +93,10 @@ def _model(given: CostModel | int | None) -> CostModel:
     if given is None:
         return lambda function, calls: False
     if isinstance(given, int):
-        return lambda function, calls: calls == 1 or _size(function) <= given
+        return lambda function, calls: calls == 1 or binding_count(function) <= given
     return given
 
 
-def _size(function: Function) -> int:
+def binding_count(function: Function) -> int:
+    """How many bindings a function has, those in branches and closures too."""
     return sum(1 for _ in nested_bindings(function))

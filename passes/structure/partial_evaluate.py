@@ -17,6 +17,7 @@ from relaxjax.passes.infrastructure.error_notes import in_function
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.fold_constant import FoldConstant
 
+from .inline import binding_count
 from .normalize import normal_function
 
 
@@ -43,7 +44,7 @@ def PartialEvaluate(mod: IRModule, max_bindings: int = 1000) -> IRModule:
     for name, function in functions.items():
         with in_function(name, function):
             start = function
-            if _size(function) <= max_bindings:
+            if binding_count(function) <= max_bindings:
                 start = bodies[name] if name in bodies else inlined_into(function, bodies)
             changed[name] = _evaluated(start, mod, types, max_bindings)
     return mod.with_functions(changed)
@@ -63,7 +64,7 @@ def _one_round(
     function: Function, mod: IRModule, types: Mapping[str, Type | None], max_bindings: int
 ) -> Function:
     opened = function
-    if _size(function) <= max_bindings:
+    if binding_count(function) <= max_bindings:
         opened = _opened(function, mod)
     chosen = map_sequences(opened, _chosen)
     flat = chosen if chosen is opened else normal_function(chosen, types)
@@ -106,7 +107,3 @@ def _binding(binding: Binding) -> Binding:
             return replace(binding, value=branch)
         case _:
             return binding
-
-
-def _size(function: Function) -> int:
-    return sum(1 for _ in nested_bindings(function))

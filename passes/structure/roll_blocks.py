@@ -1,22 +1,28 @@
 """Repeated blocks of a function as one loop."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, VarBinding
+from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.tuples import one_or_tuple
-from relaxjax.ir.types import TupleType
-from relaxjax.ir.walk import all_vars, rewrite, used_vars
+from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.walk import all_vars, map_bindings, rewrite, substitute, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
 
-from .key_numbers import Numbers, column_of, with_number_variables, with_numbers
 from .repeats import Repeats, Slot, find_repeats
+
+# The numbers of random keys as variables, so that layers which draw may be steps of one loop.
+Numbers = Mapping[Var, int]
+
+_DTYPE = "uint32"  # that of the number which is folded into a key
 
 # Whether a segment and how often it comes is worth a loop.
 Accept = Callable[[Sequence[Binding], int], bool]
@@ -61,7 +67,7 @@ def rolled_function(
     checkpoint: bool = False,
 ) -> Function:
     """A function with its repeated segments as loops: those that `accept` says yes to."""
-    body, numbers = with_number_variables(function.body)
+    body, numbers = _with_number_variables(function.body)
     rolling = _Rolling(function, min_repeats, accept, checkpoint, numbers)
     blocks, used_after = list(body.blocks), set(used_vars(body.body))
     for index in range(len(blocks) - 1, -1, -1):
@@ -70,7 +76,7 @@ def rolled_function(
     if all(new is old for new, old in zip(blocks, body.blocks, strict=True)):
         return function
     rolled = replace(body, blocks=tuple(blocks))
-    return replace(function, body=with_numbers(rolled, numbers))
+    return replace(function, body=_with_numbers(rolled, numbers))
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class _Rolling:
             return tuple(builder.sequence(Tuple()).bindings())
 
     def _stack(self, column: tuple[Var, ...]) -> Expr:
-        known = column_of(column, self.numbers)
+        known = _column_of(column, self.numbers)
         return _stack_of(column) if known is None else known
 
 
@@ -221,3 +227,44 @@ def _rows_of(builder: BlockBuilder, stack: Expr, count: int) -> list[Expr]:
         return [Tuple(tuple(field[k] for field in fields)) for k in range(count)]
     parts = builder.emit(get_op("relax.split")(stacked, count, axis=0), "parts")
     return [get_op("relax.squeeze")(TupleGetItem(parts, k), [0]) for k in range(count)]
+
+
+def _with_number_variables(seq: SeqExpr) -> tuple[SeqExpr, Numbers]:
+    """A body whose keys are made with variables in the place of numbers, and what these are.
+
+    Nothing binds them: `_with_numbers` puts the numbers back.
+    """
+    variables: dict[int, Var] = {}
+
+    def change(binding: Binding) -> Binding:
+        number = _folded_in(binding.value)
+        if number is None or not isinstance(binding.value, Call):
+            return binding
+        var = variables.setdefault(number, Var(f"number{number}", TensorType((), _DTYPE)))
+        value = replace(binding.value, args=(binding.value.args[0], var))
+        return replace(binding, value=value)
+
+    changed = map_bindings(seq, change)
+    return changed, {var: number for number, var in variables.items()}
+
+
+def _with_numbers(seq: SeqExpr, numbers: Numbers) -> SeqExpr:
+    """The body with each of the variables as the number that it stands for."""
+    return substitute(seq, {var: PrimExpr(number) for var, number in numbers.items()})
+
+
+def _column_of(variables: tuple[Var, ...], numbers: Numbers) -> Expr | None:
+    """The numbers that variables stand for in one constant, None where they are no such."""
+    if not all(var in numbers for var in variables):
+        return None
+    return Constant(np.array([numbers[var] for var in variables], _DTYPE))
+
+
+def _folded_in(value: Expr) -> int | None:
+    """The number that a call makes a key of, if it is one that the program spells."""
+    if not isinstance(value, Call) or value.op is not get_op("relax.random.fold_in"):
+        return None
+    number = value.args[1]
+    if not isinstance(number, PrimExpr) or not isinstance(number.value, int):
+        return None
+    return number.value

@@ -1,24 +1,34 @@
 """Joining a backbone and a loss into one function."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.blocks import tidy_blocks
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dims import Dim, SymbolicVar
-from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule, name_of
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
 from relaxjax.ir.tuples import fields_or_self
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .normalized_twice import warn_of_normalizing_twice
 from .written_outputs import with_written_outputs
+
+# By what a model ends in, what a loss of scores applies to them, and what does not do it again.
+_AGAIN = {
+    "relax.nn.softmax": ("relax.nn.log_softmax", "write R.nn.log_softmax there and take NLLLoss"),
+    "relax.sigmoid": ("relax.nn.softplus", "take BCELoss"),
+}
+
+# By file, what Python has warned of there, so that it says the same once.
+_WARNED: dict[str, dict[str | tuple[str, type[Warning], int], int]] = {}
 
 
 @pass_factory(opt_level=0)
@@ -62,7 +72,7 @@ def _append(backbone: Function, loss: Function, count: int) -> Function:
             f"the loss function must return one scalar, but `{result}` is of type {result.ty}: "
             'reduce it, as losses of this package do with reduction="mean" or "sum"'
         )
-    warn_of_normalizing_twice(backbone, outputs[0], loss)
+    _warn_of_normalizing_twice(backbone, outputs[0], loss)
     consumed = dict(zip(loss.params, outputs[:count], strict=False))
     blocks = tidy_blocks((*backbone.body.blocks, *_body(loss, consumed).body.blocks))
     rest = outputs[count:]
@@ -101,3 +111,38 @@ def _outputs(backbone: Function) -> tuple[Expr, ...]:
                 f"the backbone must return a variable or a tuple of variables, found `{result}`"
             )
     return outputs
+
+
+def _warn_of_normalizing_twice(backbone: Function, output: Expr, loss: Function) -> None:
+    """Warn where a softmax or a sigmoid stands before a loss of scores: it learns, but little."""
+    ending = next((b for b in backbone.body.bindings() if b.var is output), None)
+    name = operator_name(ending.value) if ending is not None else None
+    if ending is None or name not in _AGAIN or not loss.params:
+        return
+    again, instead = _AGAIN[name]
+    if again not in _applied(loss):
+        return
+    short = name.rpartition(".")[2]
+    message = (
+        f"the model ends in a {short}, `{ending.var.name}`, and the loss `{loss.global_symbol}` "
+        f"takes scores, of which it computes the {short} itself: leave that of the model out, or "
+        f"{instead}"
+    )
+    span = ending.value.span or ending.span
+    if span is None:
+        warnings.warn(message, stacklevel=2)
+    else:
+        warned = _WARNED.setdefault(span.file, {})
+        warnings.warn_explicit(message, UserWarning, span.file, span.line, registry=warned)
+
+
+def _applied(loss: Function) -> Iterator[str]:
+    """The operators that a loss applies to its first argument, or to that turned in sign."""
+    same: set[Var] = {loss.params[0]}
+    for binding in loss.body.bindings():
+        name = operator_name(binding.value)
+        if name is None or not isinstance(binding.value, Call) or binding.value.args[0] not in same:
+            continue
+        if name == "relax.negative":
+            same.add(binding.var)
+        yield name

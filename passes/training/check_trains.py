@@ -1,9 +1,16 @@
-"""Whether there is anything to be trained."""
+"""Whether there is anything to be trained, or where the derivatives end."""
 
+from collections.abc import Iterable, Iterator, Sequence
+
+from relaxjax.ir.derivatives import carries_gradient
+from relaxjax.ir.expr import Call, Var
+from relaxjax.ir.function import Binding
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.walk import used_vars
 from relaxjax.passes.differentiation.activity import active_vars, in_full
-from relaxjax.passes.differentiation.dead_ends import dead_ends
+from relaxjax.passes.differentiation.dependence import Dependence
 from relaxjax.passes.differentiation.inlining import inline_closures
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.trainable.arguments import Arguments, required_function
@@ -33,3 +40,31 @@ def CheckTrains(mod: IRModule) -> IRModule:
             )
         )
     return mod
+
+
+def dead_ends(
+    bindings: Sequence[Binding], targets: Iterable[Var], required: Iterable[Var]
+) -> Iterator[str]:
+    """Each binding between the required variables and the targets that no gradient passes.
+
+    A line each, with its place.
+    """
+    dependence = Dependence(in_full(required), {})
+    dependence.read(bindings)
+    needed = set(targets)
+    for binding in reversed(bindings):
+        if binding.var in needed:
+            needed.update(used_vars(binding.value))
+    for binding in bindings:
+        is_end = binding.var in needed and binding.var not in dependence
+        if is_end and any(var in dependence for var in used_vars(binding.value)):
+            where = excerpt_of(binding.span)
+            yield f"  `{binding.var.name}`: {_reason(binding)}{where}"
+
+
+def _reason(binding: Binding) -> str:
+    if not carries_gradient(binding.var.ty):
+        return f"it is a {binding.var.ty}, which has no derivative"
+    if isinstance(binding.value, Call) and isinstance(binding.value.op, Op):
+        return f"the derivative of {binding.value.op.name} is zero"
+    return "its derivative is zero"

@@ -11,7 +11,7 @@ from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import DataflowBlock, Function, If, SeqExpr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.op import Op, arguments, operator_of
 from relaxjax.ir.walk import post_order
 from relaxjax.ops.platform import asked_for_platform, made_for
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -56,10 +56,8 @@ def for_training(mod: IRModule, names: Sequence[str]) -> IRModule:
 
 def has_training_form(function: Function) -> bool:
     """Whether a function calls operators that behave differently in training."""
-    return any(
-        isinstance(expr, Call) and isinstance(expr.op, Op) and _is_mutated(expr.op)
-        for expr in post_order(function)
-    )
+    operators = map(operator_of, post_order(function))
+    return any(one is not None and _is_mutated(one) for one in operators)
 
 
 def _is_mutated(op: Op) -> bool:

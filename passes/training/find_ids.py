@@ -5,7 +5,7 @@ from typing import Any
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op, arguments
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_integer
 from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import post_order
 from relaxjax.ops.nn.loss import class_axis
@@ -85,4 +85,4 @@ def _has_all(call: Call) -> bool:
 
 def _are_integers(ids: Any) -> bool:
     ty = ids.ty if isinstance(ids, Expr) else None
-    return isinstance(ty, TensorType) and (ty.dtype or "").startswith(("int", "uint"))
+    return isinstance(ty, TensorType) and is_integer(ty.dtype)

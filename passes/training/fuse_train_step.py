@@ -7,7 +7,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TupleType
+from relaxjax.ir.types import TupleType, is_key
 from relaxjax.ir.walk import global_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.trainable.arguments import Arguments, required_function
@@ -112,8 +112,6 @@ def _kept(
     taken = builder.emit(get_op("relax.equal")(before, after), "taken")
     where = get_op("relax.where")
     return [
-        state
-        if (tensor_type(state).dtype or "").startswith("key<")
-        else builder.emit(where(taken, state, previous))
+        state if is_key(tensor_type(state).dtype) else builder.emit(where(taken, state, previous))
         for state, previous in zip(new, old, strict=True)
     ]

@@ -8,7 +8,8 @@ from typing import TypeAlias
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import Op, operator_name
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import TensorType, TupleType, is_float
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
@@ -282,13 +283,9 @@ def _has_shape(expr: Expr, ty: TensorType) -> bool:
 
 def _is_whole_sum(value: Expr | None) -> bool:
     """Whether it is a sum over all axes, as one number."""
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return False
-    is_sum = value.op.name in ("relax.sum", "lax.reduce_sum")
-    return is_sum and isinstance(value.ty, TensorType) and value.ty.ndim == 0
+    is_sum = operator_name(value) in ("relax.sum", "lax.reduce_sum")
+    return is_sum and value is not None and known_ndim(value) == 0
 
 
 def _named(value: Expr | None) -> str:
-    if isinstance(value, Call) and isinstance(value.op, Op):
-        return value.op.name
-    return f"`{value}`"
+    return operator_name(value) or f"`{value}`"

@@ -7,7 +7,7 @@ from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.layout import Order, inverse
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -60,7 +60,7 @@ def moves_of(function: Function, params: Sequence[Var]) -> Moves:
 def _convolutions(function: Function) -> Iterator[Call]:
     for binding in function.body.bindings():
         call = binding.value
-        if isinstance(call, Call) and isinstance(call.op, Op) and call.op.name in CONVOLUTIONS:
+        if isinstance(call, Call) and operator_name(call) in CONVOLUTIONS:
             yield call
 
 

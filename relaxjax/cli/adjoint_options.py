@@ -1,14 +1,19 @@
-"""Options of commands that look at an adjoint: of what, for which sizes, planned how."""
+"""Options of commands that look at an adjoint: of what, for which sizes, planned how.
+
+Sizes of symbolic dimensions are given as `--set n=32`.
+"""
 
 import argparse
 
+from relaxjax.ir.module import IRModule
+from relaxjax.passes import BindSymbolicVars
 from relaxjax.passes.memory.planning.planner import POLICIES
 from relaxjax.passes.memory.rematerialize import OFFLOAD
 
 from .device import add_device
+from .failure import InputError
 from .files import WHAT_IS_READ
 from .jax_loss import add_jax_loss
-from .sizes import add_sizes
 from .train_setup import LOSSES, Known
 
 
@@ -27,7 +32,10 @@ def add_adjoint(parser: argparse.ArgumentParser) -> None:
         "--loss", metavar="NAME", type=Known("loss", LOSSES),
         help="the function is a model: differentiate this loss of it",
     )  # fmt: skip
-    add_sizes(parser)
+    parser.add_argument(
+        "--set", metavar="DIM=SIZE", action="append", default=[],
+        help="the size of a symbolic dimension; may be given several times",
+    )  # fmt: skip
     parser.add_argument(
         "--policy", choices=(*POLICIES, OFFLOAD),
         help="which values to compute again: none; free, those that cost little more than reading "
@@ -42,3 +50,25 @@ def add_adjoint(parser: argparse.ArgumentParser) -> None:
     )
     add_jax_loss(parser)
     add_device(parser)
+
+
+_LARGEST = 2**31 - 1
+
+
+def with_sizes(mod: IRModule, settings: list[str]) -> IRModule:
+    """The module with the dimensions of the settings of these sizes."""
+    sizes = _sizes(settings)
+    return BindSymbolicVars(sizes)(mod) if sizes else mod
+
+
+def _sizes(settings: list[str]) -> dict[str, int]:
+    pairs = [setting.partition("=") for setting in settings]
+    for setting, (_, _, size) in zip(settings, pairs, strict=True):
+        if not size.isdecimal():
+            raise InputError(f'`--set {setting}` gives no size: write "--set n=32"')
+        if int(size) > _LARGEST:
+            raise InputError(
+                f"`--set {setting}` gives a size beyond {_LARGEST:,}, the largest that JAX counts "
+                "in 32 bits: give a smaller one"
+            )
+    return {name: int(size) for name, _, size in pairs}

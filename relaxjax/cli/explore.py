@@ -36,12 +36,11 @@ from relaxjax.trainable.arguments import Arguments
 from relaxjax.trainable.names import ADJOINT, BACKBONE
 from relaxjax.training import Trainer, load_trainer
 
-from .adjoint_options import add_adjoint
+from .adjoint_options import add_adjoint, with_sizes
 from .device import where_asked
 from .failure import InputError, bad_input
 from .files import is_saved_trainer, read_module, writable
 from .jax_loss import is_jax_loss, refuse_jax_options, step_and_arguments
-from .sizes import with_sizes
 from .train_data import Array, check_classes, read_examples
 from .train_setup import CLASSIFICATION, scores_type, with_loss
 

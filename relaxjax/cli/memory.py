@@ -34,7 +34,7 @@ from typing import Any
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.walk import type_symbols
 from relaxjax.ir.wording import listed
 from relaxjax.passes import (
@@ -48,13 +48,12 @@ from relaxjax.passes.memory.report.memory_report import ORDERS, MemoryReport, me
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.trainable.names import BACKBONE, TRAIN_STEP
 
-from .adjoint_options import add_adjoint
+from .adjoint_options import add_adjoint, with_sizes
 from .device import where_asked
 from .failure import InputError, bad_input
 from .files import read_module
 from .jax_loss import is_jax_loss, refuse_jax_options, report_of_jax_loss
 from .own import add_load
-from .sizes import with_sizes
 from .train_setup import with_loss
 
 
@@ -134,7 +133,7 @@ def _check_scalar(name: str, function: Any) -> None:
     """Raise where there is something else to differentiate than a loss."""
     result = function.body.body if isinstance(function, Function) else None
     first = result.fields[0] if isinstance(result, Tuple) and result.fields else result
-    if first is not None and not (isinstance(first.ty, TensorType) and first.ty.ndim == 0):
+    if first is not None and known_ndim(first) != 0:
         raise InputError(
             f"`{name}` gives {first.ty}, but a loss is a scalar: name a function that gives one by "
             "-f, or the loss of a model by --loss, such as --loss mse"

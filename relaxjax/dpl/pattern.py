@@ -15,7 +15,7 @@ from relaxjax.ir.dims import as_dim
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.node import also_called
-from relaxjax.ir.op import Op, kept_attribute
+from relaxjax.ir.op import Op, kept_attribute, operator_of
 from relaxjax.ir.types import TensorType, Type, dtype_name
 from relaxjax.ir.walk import substitute_type
 
@@ -265,7 +265,7 @@ class AttrPattern(Refinement):
     def holds(self, expr: Expr, matching: Matching) -> bool:
         value = matching.value(expr)
         has = value.facts if isinstance(value, Op) else getattr(value, "attrs", None)
-        operator = value.op if isinstance(value, Call) and isinstance(value.op, Op) else None
+        operator = operator_of(value)
         return has is not None and all(
             name in has and (has[name] == wanted or _is_kept(operator, name, wanted, has[name]))
             for name, wanted in self.attrs.items()

@@ -12,7 +12,7 @@ from relaxjax.ir.derivatives import ADJOINT
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.walk import type_symbols
 from relaxjax.lowering import Executable
 from relaxjax.passes import (
@@ -211,7 +211,7 @@ def _no_loss(name: str, function: Function) -> str | None:
     """Why a function is not differentiated; None for a loss."""
     body = function.body.body
     first = body.fields[0] if isinstance(body, Tuple) and body.fields else body
-    if isinstance(first.ty, TensorType) and first.ty.ndim == 0:
+    if known_ndim(first) == 0:
         return None
     return (
         f"{name} gives {first.ty}, and only a scalar is differentiated: there is no backward part"

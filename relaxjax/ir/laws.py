@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .expr import Call, Expr
-from .op import Op
+from .op import Op, operator_of
 from .rewriting import Rules, Written
 from .uses import Uses
 
@@ -66,7 +66,8 @@ class Laws(Rules):
 
     def concern(self, value: Expr) -> bool:
         """Whether one of the laws looks at a value."""
-        return isinstance(value, Call) and isinstance(value.op, Op) and bool(self.on(value.op))
+        operator = operator_of(value)
+        return operator is not None and bool(self.on(operator))
 
     def written(self, value: Expr, known: Uses) -> Written | None:
         """What the first law that applies makes of a value, None where none does."""

@@ -49,9 +49,15 @@ class ByResult:
         return self.rule(fields_of(g), *args, **attrs)
 
 
+def operator_of(value: Expr | None) -> "Op | None":
+    """The operator that a value calls, None where it calls none."""
+    return value.op if isinstance(value, Call) and isinstance(value.op, Op) else None
+
+
 def operator_name(value: Expr | None) -> str | None:
     """The name of the operator that a value calls, None where it calls none."""
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None
+    operator = operator_of(value)
+    return None if operator is None else operator.name
 
 
 def fields_of(value: Expr) -> Sequence[Expr]:

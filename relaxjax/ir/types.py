@@ -239,6 +239,15 @@ def is_float(dtype: str | None) -> bool:
     return dtype is not None and dtype.startswith(("float", "bfloat"))
 
 
+def is_integer(dtype: str | None) -> bool:
+    return dtype is not None and dtype.startswith(("int", "uint"))
+
+
+def is_key(dtype: str | None) -> bool:
+    """Whether it is that of random keys."""
+    return dtype is not None and dtype.startswith("key<")
+
+
 def is_smooth(dtype: str | None) -> bool:
     """Whether numbers of a dtype can depend smoothly on others: the real and the complex ones."""
     return dtype is not None and dtype.startswith(("float", "bfloat", "complex"))

@@ -1,4 +1,4 @@
-"""The door of a function: values checked against types, symbolic dimensions read off shapes."""
+"""Arguments of a function: values checked against types, symbolic dimensions read off shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

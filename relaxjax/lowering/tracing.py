@@ -11,18 +11,9 @@ from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import arguments
 from relaxjax.ir.types import Type
-from relaxjax.ops import OpError
-from relaxjax.ops.lax import JaxSymbols, evaluate_attrs, matmul_precision, x64_for
-from relaxjax.ops.lax.tracing import (
-    NotTraceableError,
-    Template,
-    abstract_tensors,
-    arranged,
-    filled,
-    symbols_of,
-)
+from relaxjax.ops.lax import JaxSymbols, matmul_precision
+from relaxjax.ops.lax.tracing import NotTraceableError, Template, arranged, trace_lowering
 from relaxjax.ops.nn.accelerated_attention import gpu_here
-from relaxjax.ops.platform import asked_for_platform, lowering_for
 
 Lowering: TypeAlias = Callable[..., Any]
 
@@ -72,20 +63,5 @@ def _traced(
     precision: Any,
     _gpu: Any,  # by which attention chooses its form: a trace is kept for each
 ) -> tuple[Any, JaxSymbols, Collection[str]]:
-    symbols = JaxSymbols()
-    avals = abstract_tensors(types, symbols)
-
-    def run(*arrays: Any) -> Any:
-        args = filled(template, arrays, symbols)
-        return lower(*args, **evaluate_attrs(attrs, symbols.to_jax))
-
-    try:
-        wide, exact = x64_for(result, attrs, *types), jax.default_matmul_precision(precision)
-        with wide, exact, lowering_for(platform), asked_for_platform() as platforms:
-            return jax.make_jaxpr(run)(*avals), symbols, platforms
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, OpError):
-        raise NotTraceableError from None  # it must see values
-    except Exception:
-        if next(symbols_of(template, types, attrs), None) is not None:
-            raise NotTraceableError from None  # with the sizes of a call it may well succeed
-        raise
+    with jax.default_matmul_precision(precision):
+        return trace_lowering(lower, template, types, attrs, result, platform)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, np_dtype
-from relaxjax.ir.types import PrimType, TensorType
+from relaxjax.ir.types import PrimType, TensorType, is_integer
 from relaxjax.ir.wording import counted
 
 from .arrays import as_places
@@ -25,7 +25,7 @@ _GATHER_MODES: dict[str, Any] = {"fast": "clip", "wrap": "wrap", "clip": "clip"}
 
 
 def require_integers(ty: TensorType, name: str) -> None:
-    if ty.dtype is not None and not ty.dtype.startswith(("int", "uint")):
+    if ty.dtype is not None and not is_integer(ty.dtype):
         raise OpError(f"`{name}` must have an integer dtype, found {ty.dtype}")
 
 

@@ -2,8 +2,6 @@
 
 from functools import lru_cache
 
-import jax
-
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Call, Tuple, Var
@@ -12,9 +10,9 @@ from relaxjax.ir.types import Type
 
 from .cost import function_cost
 from .cost_rules import Cost, FunctionCost, UnknownCostError, touched
-from .lax import JaxSymbols, UnsupportedPrimitiveError, evaluate_attrs, read_jaxpr, x64_for
-from .lax.tracing import NotTraceableError, Template, abstract_tensors, arranged, filled, symbols_of
-from .platform import asked_for_platform, chosen_platform, lowering_for
+from .lax import UnsupportedPrimitiveError, read_jaxpr, x64_for
+from .lax.tracing import NotTraceableError, Template, arranged, trace_lowering
+from .platform import chosen_platform
 
 
 def LOWERED(call: Call, function_cost: FunctionCost) -> Cost:
@@ -41,27 +39,17 @@ def _flops(
     platform: str,
 ) -> Cost | None:
     """The cost of the lowering as a program, None where JAX needs more than types to trace it."""
-    symbols = JaxSymbols()
-    avals = abstract_tensors(types, symbols)
-    lower = op.lower
-    assert lower is not None
-
-    def run(*arrays: object) -> object:
-        given = filled(template, arrays, symbols)
-        return lower(*given, **evaluate_attrs(attrs, symbols.to_jax))
-
+    assert op.lower is not None
     params = [Var(f"x{number}", ty) for number, ty in enumerate(types)]
     builder = BlockBuilder()
     try:
-        with x64_for(result, attrs, *types), lowering_for(platform), asked_for_platform():
-            program = jax.make_jaxpr(run)(*avals)
-            with builder.scope(taken=[param.name for param in params]):
-                results = read_jaxpr(program, params, builder, symbols=symbols, spans=False)
-                body = builder.sequence(Tuple(tuple(results)))
-    except (UnsupportedPrimitiveError, jax.errors.JAXTypeError, jax.errors.JAXIndexError):
-        return None  # it must see values
-    except Exception:
-        if next(symbols_of(template, types, attrs), None) is not None:
-            return None  # with the sizes of a call it may well succeed
-        raise
+        program, symbols, _ = trace_lowering(op.lower, template, types, attrs, result, platform)
+        with (
+            x64_for(result, attrs, *types),
+            builder.scope(taken=[param.name for param in params]),
+        ):
+            results = read_jaxpr(program, params, builder, symbols=symbols, spans=False)
+            body = builder.sequence(Tuple(tuple(results)))
+    except (NotTraceableError, UnsupportedPrimitiveError):
+        return None
     return function_cost(make_function(params, body))

@@ -14,7 +14,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
-from relaxjax.ir.types import PrimType, TensorType, is_float
+from relaxjax.ir.types import PrimType, TensorType, is_float, is_integer, is_key
 from relaxjax.ir.wording import counted
 
 from .arrays import cast, jax_dtype
@@ -30,7 +30,7 @@ _KEY_DTYPES = {"threefry2x32": "key<fry>", "rbg": "key<rbg>", "unsafe_rbg": "key
 
 
 def _require_key(key: TensorType) -> None:
-    if key.dtype is not None and not key.dtype.startswith("key<"):
+    if key.dtype is not None and not is_key(key.dtype):
         raise OpError(f"`key` must be a random key, as R.random.key(0) makes it, found {key}")
     if key.ndim not in (-1, 0):
         raise OpError(
@@ -44,7 +44,7 @@ def _require_number(name: str, value: Expr, floating: bool) -> TensorType:
     ty = TensorType((), ty.dtype) if isinstance(ty, PrimType) else ty
     if not isinstance(ty, TensorType):
         raise OpError(f"`{name}` must be a number or a tensor, but `{value}` is of type {value.ty}")
-    if ty.dtype is not None and not floating and not ty.dtype.startswith(("int", "uint")):
+    if ty.dtype is not None and not floating and not is_integer(ty.dtype):
         raise OpError(f"`{name}` must be an integer, found dtype {ty.dtype}")
     return ty
 
@@ -235,7 +235,7 @@ def bernoulli(
 
 
 def _require_integer_dtype(dtype: str | None) -> None:
-    if dtype is None or not dtype.startswith(("int", "uint")):
+    if dtype is None or not is_integer(dtype):
         raise OpError(f"`dtype` must be an integer dtype, found {dtype}")
 
 

@@ -50,7 +50,6 @@ def float_only(
     doc: str,
     gradient: GradientRule | NoGradient,
     facts: Mapping[str, Any] | None = None,
-    cost: CostRule = TRANSCENDENTAL,
 ) -> Op:
     """An operator on tensors of a float dtype, which the result keeps."""
 
@@ -58,7 +57,7 @@ def float_only(
         require_float(x, "x")
         return x
 
-    return _declared(name, lower, doc, gradient, facts, cost, infer)
+    return _declared(name, lower, doc, gradient, facts, TRANSCENDENTAL, infer)
 
 
 def predicate(name: str, lower: Callable[..., Any], doc: str) -> Op:

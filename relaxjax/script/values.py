@@ -23,7 +23,7 @@ from relaxjax.ir.expr import (
 from relaxjax.ir.expr import const as tensor_const
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import FuncType, TupleType, Type, dtype_name
+from relaxjax.ir.types import FuncType, TupleType, Type, dtype_name, is_key
 from relaxjax.ops.packed import as_held
 
 from .annotations import resolve
@@ -76,7 +76,7 @@ def string(value: str) -> StringImm:
 def dtype(value: Any) -> DataTypeImm:
     """A dtype as a value."""
     name = value.dtype if isinstance(value, ScalarType) else dtype_name(value)
-    return DataTypeImm(name if name.startswith("key<") else str(np_dtype(name)))
+    return DataTypeImm(name if is_key(name) else str(np_dtype(name)))
 
 
 _DEVICE_KINDS = {1: "cpu", 2: "cuda", 10: "rocm"}  # their numbers in DLPack

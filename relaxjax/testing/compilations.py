@@ -21,7 +21,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.span import excerpt_of
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_key
 from relaxjax.lowering import build, to_jax
 from relaxjax.lowering.trial import wide_enough_for
 from relaxjax.passes import (
@@ -207,7 +207,7 @@ class _Program:
 
 def _is_of_numbers(binding: Binding) -> bool:
     ty = binding.var.ty
-    return isinstance(ty, TensorType) and not (ty.dtype or "").startswith("key<")
+    return isinstance(ty, TensorType) and not is_key(ty.dtype)
 
 
 def _is_far(found: Any, value: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Call, Expr, np_dtype
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.types import TensorType, is_float, is_key
 from relaxjax.ir.walk import post_order
 from relaxjax.script import ScriptError, from_source
 
@@ -56,7 +56,7 @@ def _draws_floats(mod: IRModule) -> bool:
         if isinstance(part, Call)
     )
     return any(
-        any(dtype.startswith("key<") for dtype in dtypes) and any(map(is_float, dtypes))
+        any(is_key(dtype) for dtype in dtypes) and any(map(is_float, dtypes))
         for dtypes in ([*map(_dtype, call.args), _dtype(call)] for call in calls)
     )
 

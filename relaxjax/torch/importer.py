@@ -1,6 +1,7 @@
 """Programs of PyTorch as modules that SetupTrainer takes."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +13,17 @@ from relaxjax.ir.types import TensorType
 from relaxjax.trainable.names import BACKBONE, PARAM_NUM, STATE_NUM
 
 from .aten import TABLE as TABLE  # importing it declares the operators
-from .aten.promotion import defaulting_to
-from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount
-from .defaults import default_of
+from .aten.places import INSTEAD
+from .aten.promotion import OF_FLOATS, default_dtype, defaulting_to, kind_of
+from .aten.table import known
+from .chosen import BY_MASK, UNKNOWN_SIZE, Chosen, ChosenCount
 from .errors import TorchImportError
 from .interpreter import OTHERS, Interpreter
-from .known import check_known
-from .program import Argument, Array, Input, Ref, TorchProgram
+from .program import Argument, Array, Graph, Input, Node, Ref, TensorMeta, TorchProgram, nodes_of
 from .sizes import Sizes
+
+_OURS = ("aten.", "higher_order.")  # the namespaces of PyTorch's own operators
+_MOST_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -174,3 +178,61 @@ def _tied(held: Sequence[Input], weights: Mapping[str, Array]) -> list[list[Inpu
 
 def _merged(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     return {name: array for part in parts for name, array in part.items()}
+
+
+def default_of(graph: Graph) -> str:
+    """The dtype of a float that a node gives which is given no float and no dtype.
+
+    Where there is no such node, it makes no difference.
+    """
+    for node, metas in nodes_of(graph):
+        found = _made_of_none(node, metas)
+        if found is not None:
+            return found
+    return default_dtype()
+
+
+def _made_of_none(node: Node, metas: Mapping[str, TensorMeta]) -> str | None:
+    if not node.target.startswith("aten.") or node.arguments.get("dtype") is not None:
+        return None
+    given = (one.name for one in _flat(node.arguments.values()) if isinstance(one, Ref))
+    if any(kind_of(metas[name].dtype) >= OF_FLOATS for name in given if name in metas):
+        return None
+    found = [metas[name].dtype for name in _flat(node.results) if name in metas]
+    return next((dtype for dtype in found if kind_of(dtype) == OF_FLOATS), None)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for one in values:
+        if isinstance(one, list | tuple):
+            yield from _flat(one)
+        else:
+            yield one
+
+
+def check_known(name: str, graph: Graph, others: Container[str]) -> None:
+    """Raise where operators are neither known nor `others`: one error for all, with their lines."""
+    counts: Counter[str] = Counter()
+    lines: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for node, _ in nodes_of(graph):
+        if known(node.target) or node.target in others or node.target == BY_MASK:
+            continue
+        counts[node.target] += 1
+        if node.span is not None:
+            lines[node.target][f"{node.span.file}:{node.span.line}"] = None
+    if not counts:
+        return
+    rows = []
+    for target, count in counts.most_common():
+        places = list(lines[target])
+        more = f", and {len(places) - _MOST_LINES} other lines" if len(places) > _MOST_LINES else ""
+        where = f", at {', '.join(places[:_MOST_LINES])}{more}" if places else ""
+        instead = INSTEAD.get(target.split(".")[1]) if target.startswith(_OURS) else None
+        mend = "" if instead is None else f"; {instead}"
+        rows.append(f"  {target}, {count} time{'s' if count > 1 else ''}{where}{mend}")
+    listed = "\n".join(rows)
+    raise TorchImportError(
+        f"`{name}` uses operators of PyTorch that are not known here:\n{listed}\n"
+        "Say it in other operators, or give `program.run_decompositions()`, which spells many of "
+        "them out, but forgets `detach` and `no_grad`"
+    )

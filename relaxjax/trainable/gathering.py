@@ -23,7 +23,7 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.tensor_types import has_floats, static_dims
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute, used_vars
@@ -260,7 +260,7 @@ def _size(expr: Expr) -> int | None:
 
 
 def _is_lookup(value: Expr) -> TypeGuard[Call]:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in _LOOKUPS
+    return isinstance(value, Call) and operator_name(value) in _LOOKUPS
 
 
 def _with_whole(value: Expr, mapping: Mapping[Var, Var], is_apart: bool) -> Expr:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from relaxjax.ir.device_mesh import Placement
 from relaxjax.ir.expr import Var
 from relaxjax.ir.registry import did_you_mean
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_key
 from relaxjax.ir.wording import quoted
 
 from .sharding import (
@@ -246,7 +246,7 @@ def check_samples_divide(samples: int, found: Distribution) -> None:
 def dims_of(var: Var) -> tuple[Any, ...] | None:
     """The dimensions of an array; None of a random key, which nothing splits, and of no tensor."""
     ty = var.ty
-    if not isinstance(ty, TensorType) or ty.dims is None or (ty.dtype or "").startswith("key<"):
+    if not isinstance(ty, TensorType) or ty.dims is None or is_key(ty.dtype):
         return None
     return tuple(ty.dims)
 

@@ -1,18 +1,20 @@
 """Where the user's arrays lie among those of a step: as rows of a stack, with their axes moved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
+from jax.dtypes import canonicalize_dtype, extended
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.layout import Order, inverse
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, Type
 
-from .host_arrays import is_numpy, rearranged
 from .names import PARAM_NUM, STORED_OPTIM_STATES, STORED_PARAMS
 from .records import by_name, read, written
 
@@ -184,3 +186,33 @@ def with_stored_params(mod: IRModule, names: Sequence[str], storage: Storage) ->
 def with_stored_states(mod: IRModule, storage: Storage) -> IRModule:
     """The module that states where the optimizer's states are."""
     return mod.with_attr(STORED_OPTIM_STATES, written(storage.places))
+
+
+def rearranged(change: Callable[..., Any], *arrays: Any) -> Any:
+    """What a change makes of arrays, which takes numpy's or JAX's and only moves their numbers.
+
+    Of arrays of JAX's it is one, where they are, and has memory of its own. Numpy moves those that
+    lie in memory of the host: JAX would compile a program for each shape there is, which takes
+    longer than to start a trainer.
+    """
+    if is_numpy(arrays) or not all(map(_is_on_host, arrays)):
+        return change(*arrays)
+    moved = np.array(change(*map(np.asarray, arrays)), order="C")
+    first = next(array for array in arrays if isinstance(array, jax.Array))
+    return jax.device_put(moved, first.sharding if first.committed else None)
+
+
+def is_numpy(arrays: Sequence[Any]) -> bool:
+    return all(isinstance(array, np.ndarray) for array in arrays)
+
+
+def _is_on_host(array: Any) -> bool:
+    """Whether numpy can read the memory of an array, and JAX take its numbers back as they are."""
+    if isinstance(array, np.ndarray):
+        return True
+    if isinstance(array, Tracer) or not isinstance(array, jax.Array):
+        return False
+    if jnp.issubdtype(array.dtype, extended) or canonicalize_dtype(array.dtype) != array.dtype:
+        return False  # random keys, and 64 bits where these are switched off
+    devices: list[Any] = list(array.sharding.device_set)
+    return len(devices) == 1 and devices[0].platform == "cpu"

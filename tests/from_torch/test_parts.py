@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import t as variable
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
@@ -54,10 +55,6 @@ def test_a_size_to_a_negative_power_is_refused() -> None:
 )
 def test_whether_a_shape_is_a_view(sizes: Any, strides: Any, wanted: Any, found: Any) -> None:
     assert is_view(sizes, strides, wanted) is found
-
-
-def variable(*shape: int, dtype: str = "float32") -> Var:
-    return Var("x", TensorType(shape, dtype))
 
 
 def test_what_may_be_a_copy_is_not_read_after_a_write() -> None:

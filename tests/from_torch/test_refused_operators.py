@@ -5,18 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from refusals import t as tensor
 
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
 from relaxjax.torch.aten import TABLE
 from relaxjax.torch.program import TensorMeta
 
 N = SymbolicVar("n")
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> Var:
-    return Var("x", TensorType(shape, dtype))
 
 
 IMAGE, MASK, PLACES = tensor(2, 3, 7, 7), tensor(4, dtype="bool"), tensor(4, dtype="int64")

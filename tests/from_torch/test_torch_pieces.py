@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from aten_results import program, slopes, value
+from refusals import t as tensor
 
 from relaxjax import to_jax
 from relaxjax.ir.builder import BlockBuilder
@@ -273,10 +274,6 @@ def test_the_dtype_of_integers_beside_floats() -> None:
     assert mod["main"].ret_ty == TensorType((16,), "float32")
     found = to_jax(program("kron.default", [INTS > 0, INTS > 2], {}), "main")(INTS > 0, INTS > 2)
     assert found.dtype == "bool"
-
-
-def tensor(*shape: Any, dtype: str = "float32") -> Var:
-    return Var("x", TensorType(shape, dtype))
 
 
 N = SymbolicVar("n")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import t as tensor
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
@@ -15,8 +16,8 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.torch import TorchImportError
 from relaxjax.torch.aten import TABLE
 from relaxjax.torch.aten.places import INSTEAD
+from relaxjax.torch.importer import check_known
 from relaxjax.torch.interpreter import OTHERS
-from relaxjax.torch.known import check_known
 from relaxjax.torch.program import Graph, Node
 
 RANDOM = np.random.default_rng(0)
@@ -160,28 +161,22 @@ def test_every_third_place_of_any_size(start: int) -> None:
     np.testing.assert_array_equal(np.asarray(found), np.arange(start, 7, 3))
 
 
-def _tensor(*shape: Any, dtype: str = "float32") -> Var:
-    return Var("x", TensorType(shape, dtype))
-
-
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "the largest rows": (
-        lambda: TABLE["aten.embedding_bag.default"].rule(_tensor(6, 3), IDS, OFFSETS, mode=2),
+        lambda: TABLE["aten.embedding_bag.default"].rule(tensor(6, 3), IDS, OFFSETS, mode=2),
         "bags of the largest rows",
     ),
     "a row from behind": (
         lambda: TABLE["aten.embedding_bag.padding_idx"].rule(
-            _tensor(SymbolicVar("n"), 3),
-            _tensor(6, dtype="int64"),
-            _tensor(2, dtype="int64"),
+            tensor(SymbolicVar("n"), 3),
+            tensor(6, dtype="int64"),
+            tensor(2, dtype="int64"),
             padding_idx=-2,
         ),
         "of a table whose length is not known",
     ),
     "sums of images of any size": (
-        lambda: TABLE["aten.col2im.default"].rule(
-            _tensor(1, 8, 9), [SymbolicVar("n"), 4], *WINDOWS
-        ),
+        lambda: TABLE["aten.col2im.default"].rule(tensor(1, 8, 9), [SymbolicVar("n"), 4], *WINDOWS),
         "of a size that is not known are not put together",
     ),
     "a triangle of any size": (

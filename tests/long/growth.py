@@ -19,7 +19,7 @@ from typing import Any
 
 import checkout  # noqa: F401  # finds what follows
 from growing_programs import NESTED, SHAPES
-from growing_work import DOORS, OTHERS, Doing, differentiating, sampled
+from growing_work import ENTRY_POINTS, OTHERS, Doing, differentiating, sampled
 from pass_samples import preserving
 from timing import table
 
@@ -30,7 +30,7 @@ SHORT = 0.2
 HEAD = ("what", "shape", "sizes", "ms", "slope")
 
 THINGS: dict[str, Doing] = {
-    **DOORS,
+    **ENTRY_POINTS,
     "value_and_grad": differentiating,
     **{name: partial(sampled, name) for name in preserving()},
     **OTHERS,

@@ -229,7 +229,7 @@ def test_a_choice_of_no_functions_is_an_error() -> None:
 
 
 def test_a_function_that_calls_itself_runs_without_jit() -> None:
-    """Its conditions are Python's; numpy's arrays become JAX's at the door."""
+    """Its conditions are Python's; numpy's arrays become JAX's as they come in."""
     mod = parse_functions("""
     @R.function
     def main(k: R.Tensor((), "int32"), x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):

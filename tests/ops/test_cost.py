@@ -10,6 +10,7 @@ from jax import lax
 from operator_evaluation import SYMBOLS, call_of
 from operator_sample_table import SAMPLES
 from parsing import parse_functions, parse_main
+from refusals import t as x
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir import Call, Function, IRModule, SymbolicVar, TensorType, TupleType, Var
@@ -67,10 +68,6 @@ def test_the_cost_is_known_and_symbolic_shapes_have_the_same(name: str, index: i
     assert substitute_dim(symbolic.bytes, values) == static.bytes
     if op.cost not in (LOWERED, SORTS):
         assert substitute_dim(symbolic.flops, values) == static.flops
-
-
-def x(*shape: Any, dtype: str = "float32") -> Var:
-    return Var("x", TensorType(shape, dtype))
 
 
 # The call, what XLA counts in the same program, and how far its count may be from ours: what it

@@ -11,6 +11,7 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters.ad import defjvp
 from jax.interpreters.mlir import lower_fun, register_lowering
+from refusals import t as tensor
 
 from relaxjax import from_jax, to_jax, value_and_grad
 from relaxjax.ir import ObjectType, ShapeType, SymbolicVar, TensorType, TupleType, Var, const
@@ -21,10 +22,6 @@ from relaxjax.ops.lax.prototypes import find_primitive, optional_params, prototy
 from relaxjax.passes import Gradient, GradientError
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
-
-
-def tensor(*shape: Any, dtype: str | None = "float32") -> Var:
-    return Var("x", TensorType(shape, dtype))
 
 
 def L(name: str, *args: Any, **attrs: Any) -> Any:

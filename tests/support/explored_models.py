@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from small_gpt import gpt_params, gpt_scores
 from whole_residual_models import resnet50
 
 from relaxjax import Trainer, explore, value_and_grad
@@ -60,15 +61,7 @@ def _gpt_params() -> Any:
     def draw(*shape: int) -> Any:
         return (rng.normal(size=shape) / shape[0] ** 0.5).astype("float32")
 
-    def block() -> Any:
-        return {
-            "attend": draw(WIDTH, 3 * WIDTH),
-            "project": draw(WIDTH, WIDTH),
-            "widen": draw(WIDTH, 4 * WIDTH),
-            "narrow": draw(4 * WIDTH, WIDTH),
-        }
-
-    return {"table": draw(WORDS, WIDTH), "blocks": [block() for _ in range(LAYERS)]}
+    return gpt_params(draw, LAYERS, WIDTH, WORDS)
 
 
 def _texts() -> Any:
@@ -77,17 +70,7 @@ def _texts() -> Any:
     return ids, targets
 
 
-def _normed(x: Any) -> Any:
-    return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
-
-
 def _gpt_loss(params: Any, batch: Any) -> Any:
     ids, targets = batch
-    x = params["table"][ids]
-    for p in params["blocks"]:
-        q, k, v = jnp.split(_normed(x) @ p["attend"], 3, -1)
-        scores = jnp.where(jnp.tri(LENGTH, dtype=bool), q @ k.mT / WIDTH**0.5, -1e30)
-        x = x + jax.nn.softmax(scores) @ v @ p["project"]
-        x = x + jax.nn.gelu(_normed(x) @ p["widen"]) @ p["narrow"]
-    rows = jax.nn.log_softmax(_normed(x) @ params["table"].T)
+    rows = jax.nn.log_softmax(gpt_scores(params, ids))
     return -jnp.take_along_axis(rows, targets[..., None], -1).mean()

@@ -65,7 +65,7 @@ def differentiating(mod: IRModule) -> Callable[[], Any]:
 
 
 # What reads and writes programs, and runs them.
-DOORS: dict[str, Doing] = {
+ENTRY_POINTS: dict[str, Doing] = {
     "script": lambda mod: mod.script,
     "from_source": reading,
     "well_formed": lambda mod: partial(check_well_formed, mod),

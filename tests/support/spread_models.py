@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from parsing import parse_backbone
+from small_gpt import gpt_params, gpt_scores
 from small_models import trainer_of
 
 from relaxjax import IRModule, TensorType, Trainer
@@ -74,31 +75,12 @@ def images(dtype: str) -> SpreadModel:
 
 def gpt(dtype: str) -> SpreadModel:
     """Two equal blocks of attention and a wide layer, which are rolled into one loop."""
-    width, words, length = 16, 32, 4
-    draw = _drawing(dtype)
-
-    def block() -> dict[str, Any]:
-        return {
-            "attend": draw(width, 3 * width),
-            "project": draw(width, width),
-            "widen": draw(width, 4 * width),
-            "narrow": draw(4 * width, width),
-        }
-
-    params = {"table": draw(words, width), "blocks": [block(), block()]}
-
-    def normed(x: Any) -> Any:
-        return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+    words, length = 32, 4
+    params = gpt_params(_drawing(dtype), 2, 16, words)
 
     def loss(params: Any, batch: Any) -> Any:
         ids, targets = batch
-        x = params["table"][ids]
-        for p in params["blocks"]:
-            q, k, v = jnp.split(normed(x) @ p["attend"], 3, -1)
-            scores = jnp.where(jnp.tri(length, dtype=bool), q @ k.mT / width**0.5, -1e30)
-            x = x + jax.nn.softmax(scores) @ v @ p["project"]
-            x = x + jax.nn.gelu(normed(x) @ p["widen"]) @ p["narrow"]
-        scores = normed(x) @ params["table"].T
+        scores = gpt_scores(params, ids)
         return optax.softmax_cross_entropy_with_integer_labels(scores, targets).mean()
 
     rng = np.random.default_rng(1)

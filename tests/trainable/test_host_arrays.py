@@ -8,8 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from relaxjax.trainable.host_arrays import rearranged
-from relaxjax.trainable.storage import Place, Storage
+from relaxjax.trainable.storage import Place, Storage, rearranged
 
 
 def turned(array: Any) -> Any:

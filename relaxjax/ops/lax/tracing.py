@@ -1,8 +1,10 @@
 """What JAX traces a call with: its tensors as abstract values, everything else as it is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import jax
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.dims import SymbolicExpr, SymbolicVar
@@ -18,9 +20,11 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type
 from relaxjax.ir.walk import type_symbols, value_symbols
+from relaxjax.ops.declare import OpError
+from relaxjax.ops.platform import asked_for_platform, lowering_for
 
-from .avals import aval_of
-from .symbols import JaxSymbols
+from .avals import aval_of, x64_for
+from .symbols import JaxSymbols, evaluate_attrs
 
 
 class NotTraceableError(Exception):
@@ -97,6 +101,40 @@ def abstract_tensors(types: Sequence[Type | None], symbols: JaxSymbols) -> list[
     if None in avals:
         raise NotTraceableError
     return avals
+
+
+def trace_lowering(
+    lower: Callable[..., Any],
+    template: tuple[Template, ...],
+    types: Sequence[Type | None],
+    attrs: Attrs,
+    result: Type | None,
+    platform: str,
+) -> tuple[Any, JaxSymbols, Collection[str]]:
+    """A lowering as a program of tensors of such types, its symbols, and the platforms it asks for.
+
+    Where JAX needs more than types to trace it, that is a `NotTraceableError`.
+    """
+    symbols = JaxSymbols()
+    avals = abstract_tensors(types, symbols)
+
+    def run(*arrays: Any) -> Any:
+        args = filled(template, arrays, symbols)
+        return lower(*args, **evaluate_attrs(attrs, symbols.to_jax))
+
+    try:
+        with (
+            x64_for(result, attrs, *types),
+            lowering_for(platform),
+            asked_for_platform() as platforms,
+        ):
+            return jax.make_jaxpr(run)(*avals), symbols, platforms
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, OpError):
+        raise NotTraceableError from None  # it must see values
+    except Exception:
+        if next(symbols_of(template, types, attrs), None) is not None:
+            raise NotTraceableError from None  # with the sizes of a call it may well succeed
+        raise
 
 
 def symbols_of(

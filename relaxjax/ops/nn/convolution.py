@@ -64,7 +64,7 @@ def complete_convolution(
     if "output_padding" in rest:
         full["output_padding"] = per_axis("output_padding", rest["output_padding"], count)
     require_positive(strides=full["strides"], dilation=full["dilation"], groups=[groups])
-    return {**full, "padding": both_sides("padding", padding, count), "out_layout": out_layout}
+    return {**full, "padding": both_sides(padding, count), "out_layout": out_layout}
 
 
 def result_dtype(data: TensorType, weight: TensorType, out_dtype: str | None) -> str | None:

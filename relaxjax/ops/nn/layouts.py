@@ -90,15 +90,15 @@ def per_axis(name: str, value: Any, count: int) -> tuple[int, ...]:
     return values
 
 
-def both_sides(name: str, value: Any, count: int) -> tuple[int, ...]:
+def both_sides(padding: Any, count: int) -> tuple[int, ...]:
     """Padding before each spatial axis, then after each; one value or one for each may be given."""
-    values = as_ints(value)
+    values = as_ints(padding)
     if len(values) == 1:
         values = values * count
     if len(values) == count:
         values = values * 2
     if len(values) != 2 * count:
-        raise OpError(f"`{name}` must have 1, {count} or {2 * count} values, found {list(values)}")
+        raise OpError(f"`padding` must have 1, {count} or {2 * count} values, found {list(values)}")
     return values
 
 

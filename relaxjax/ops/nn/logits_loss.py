@@ -29,6 +29,7 @@ from .loss import (
     counted_times,
     counted_total,
     loss_type,
+    reduced,
     sample_weights,
     weights_gradient,
 )
@@ -71,11 +72,7 @@ def loss_of_scores(
     places = jnp.expand_dims(targets, axis)
     picked = read(jnp.take_along_axis(wide, places, axis, mode="clip"), wide)
     apart = (_log_total(wide, axis) - picked).squeeze(axis)
-    losses = counted_times(weight, apart)
-    if reduction != "none":
-        losses = jnp.sum(losses)
-    mean = losses / jnp.sum(weight) if reduction == "mean" else losses
-    return mean.astype(logits.dtype)
+    return reduced(counted_times(weight, apart), weight, reduction).astype(logits.dtype)
 
 
 def _gradient(

@@ -98,6 +98,14 @@ def counted_times(weight: Any, values: Any) -> Any:
     return jnp.where(weight == 0, jnp.zeros_like(products), products)
 
 
+def reduced(losses: Any, weight: Any, reduction: str) -> Any:
+    """The losses of samples as one number, or as they are for "none"."""
+    if reduction == "none":
+        return losses
+    total = jnp.sum(losses)
+    return total / jnp.sum(weight) if reduction == "mean" else total
+
+
 def _nll_loss(
     predictions: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
 ) -> Any:
@@ -105,11 +113,7 @@ def _nll_loss(
     places = jnp.expand_dims(as_places(targets), axis)
     picked = widened(jnp.take_along_axis(predictions, places, axis, mode="clip").squeeze(axis))
     weight = sample_weights(targets, weights, ignore_index, picked.dtype)
-    losses = counted_times(weight, -picked)
-    if reduction != "none":
-        losses = jnp.sum(losses)
-    mean = losses / jnp.sum(weight) if reduction == "mean" else losses
-    return mean.astype(predictions.dtype)
+    return reduced(counted_times(weight, -picked), weight, reduction).astype(predictions.dtype)
 
 
 def _nll_loss_gradient(

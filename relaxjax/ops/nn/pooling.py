@@ -63,7 +63,7 @@ def complete_pooling(
         "dilation": per_axis("dilation", dilation, count),
     }
     require_positive(**full)
-    return {**full, "padding": both_sides("padding", padding, count), "out_layout": out_layout}
+    return {**full, "padding": both_sides(padding, count), "out_layout": out_layout}
 
 
 def _end_room(length: Any, span: Any, stride: Any, low: Any, high: Any, ceil_mode: bool) -> Any:

@@ -86,13 +86,13 @@ def _chosen(operator: str, beats: str, x: Expr, y: Expr) -> Expr:
 @aten("add.Tensor", "add.Scalar")
 def add(self: Any, other: Any, alpha: Any = 1) -> Expr:
     x, y = promoted(self, other)
-    return x + _times(y, alpha)
+    return x + times(y, alpha)
 
 
 @aten("sub.Tensor", "sub.Scalar", "subtract.Tensor")
 def sub(self: Any, other: Any, alpha: Any = 1) -> Expr:
     x, y = promoted(self, other)
-    return x - _times(y, alpha)
+    return x - times(y, alpha)
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
@@ -100,7 +100,7 @@ def rsub(self: Expr, other: Any, alpha: Any = 1) -> Expr:
     return sub(other, self, alpha)
 
 
-def _times(x: Expr, alpha: Any) -> Expr:
+def times(x: Expr, alpha: Any) -> Expr:
     return x if alpha == 1 else x * cast(alpha, dtype_of(x))
 
 
@@ -232,13 +232,13 @@ def clamp_max(self: Expr, max: Any) -> Expr:
 @aten("addcmul.default")
 def addcmul(self: Expr, tensor1: Expr, tensor2: Expr, value: Any = 1) -> Expr:
     x, y, z = promoted(self, tensor1, tensor2)
-    return x + _times(y * z, value)
+    return x + times(y * z, value)
 
 
 @aten("addcdiv.default")
 def addcdiv(self: Expr, tensor1: Expr, tensor2: Expr, value: Any = 1) -> Expr:
     x, y, z = promoted(self, tensor1, tensor2)
-    return x + _times(y / z, value)
+    return x + times(y / z, value)
 
 
 @aten("lerp.Scalar", "lerp.Tensor")

@@ -10,7 +10,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import dtype_of
 
 from .promotion import kind_of
-from .traced import traced
+from .table import traced
 
 _COMPLEX = 3  # the kind of complex numbers
 

@@ -3,10 +3,11 @@
 from relaxjax.ir.dims import Dim, dim_min
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, where
+from relaxjax.ops.shapes import element_count
 
 from .creation import filled
 from .promotion import cast
-from .shapes import permute, place_of, product, shaped
+from .shapes import permute, place_of, shaped
 from .slicing import sliced
 from .table import aten, view
 
@@ -95,7 +96,7 @@ def diag(self: Expr, diagonal: int = 0) -> Expr:
 
 @aten("diagflat.default")
 def diagflat(self: Expr, offset: int = 0) -> Expr:
-    return diag_embed(shaped(self, [product(dims_of(self))]), offset)
+    return diag_embed(shaped(self, [element_count(dims_of(self))]), offset)
 
 
 @aten("fill_diagonal.default")

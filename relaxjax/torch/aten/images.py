@@ -7,9 +7,10 @@ import numpy as np
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Constant, Expr, np_dtype
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
+from relaxjax.ops.shapes import element_count
 
 from .padding import padded
-from .shapes import permute, product, shaped
+from .shapes import permute, shaped
 from .table import aten
 
 _METHODS = ("bilinear", "nearest", "bicubic")
@@ -55,7 +56,7 @@ def im2col(
         for top, left in begins
     ]
     windows = call("stack", parts, 2)
-    count = product(dims_of(windows)[3:])
+    count = element_count(dims_of(windows)[3:])
     return shaped(windows, [samples, channels * len(begins), count])
 
 

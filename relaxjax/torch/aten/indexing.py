@@ -7,9 +7,10 @@ from typing import Any
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
+from relaxjax.ops.shapes import element_count
 
 from .promotion import cast, highest, is_floating, lowest
-from .shapes import broadcast_sizes, expand, on_rows, permute, place_of, product, row, shaped
+from .shapes import broadcast_sizes, expand, on_rows, permute, place_of, row, shaped
 from .table import aten
 
 
@@ -46,16 +47,16 @@ def index_select(self: Expr, dim: int, index: Expr) -> Expr:
 @aten("take.default")
 def take(self: Expr, index: Expr) -> Expr:
     """The elements at places of the tensor as one row."""
-    flat = shaped(self, [product(dims_of(self))])
+    flat = shaped(self, [element_count(dims_of(self))])
     return call("take", flat, from_front(index, dims_of(flat)[0]), 0)
 
 
 @aten("put.default")
 def put(self: Expr, index: Expr, source: Expr, accumulate: bool = False) -> Expr:
     """The tensor with elements written, or added, at places of it as one row."""
-    size = product(dims_of(self))
-    places = from_front(shaped(index, [product(dims_of(index))]), size)
-    updates = shaped(source, [product(dims_of(source))])
+    size = element_count(dims_of(self))
+    places = from_front(shaped(index, [element_count(dims_of(index))]), size)
+    updates = shaped(source, [element_count(dims_of(source))])
     how = "add" if accumulate else "update"
     return shaped(_written(shaped(self, [size]), places, updates, 0, how), dims_of(self))
 

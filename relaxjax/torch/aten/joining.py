@@ -10,11 +10,12 @@ import numpy as np
 from relaxjax.ir.dims import Dim, dim_sum
 from relaxjax.ir.expr import Constant, Expr
 from relaxjax.ops.emit import call, dims_of, ndim_of
+from relaxjax.ops.shapes import element_count
 
 from .creation import filled
 from .promotion import cast, promoted, result_dtype
 from .reductions import reduced, sum_dtype
-from .shapes import cat, expand, flip, place_of, product, shaped, transpose
+from .shapes import cat, expand, flip, place_of, shaped, transpose
 from .slicing import bounds, put_slice, sliced
 from .table import aten, view
 
@@ -60,7 +61,7 @@ def dstack(tensors: Sequence[Expr]) -> Expr:
 
 @aten("column_stack.default")
 def column_stack(tensors: Sequence[Expr]) -> Expr:
-    columns = [shaped(x, [product(dims_of(x)), 1]) if ndim_of(x) < 2 else x for x in tensors]
+    columns = [shaped(x, [element_count(dims_of(x)), 1]) if ndim_of(x) < 2 else x for x in tensors]
     return cat(columns, 1)
 
 
@@ -88,7 +89,7 @@ def cartesian_prod(tensors: Sequence[Expr]) -> Expr:
     columns = []
     for place, one in enumerate(promoted(*tensors)):
         apart = shaped(one, [-1 if axis == place else 1 for axis in range(len(sizes))])
-        columns.append(shaped(expand(apart, sizes), [product(sizes)]))
+        columns.append(shaped(expand(apart, sizes), [element_count(sizes)]))
     return call("stack", columns, 1)
 
 

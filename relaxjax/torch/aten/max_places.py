@@ -8,13 +8,14 @@ import numpy as np
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Constant, Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
+from relaxjax.ops.shapes import element_count
 
 from .creation import filled
 from .indexing import scatter, scatter_add
 from .pairs import fixed
 from .promotion import cast, lowest
 from .reductions import extreme
-from .shapes import product, shaped
+from .shapes import shaped
 from .slicing import sliced
 from .table import aten
 
@@ -54,7 +55,7 @@ def places_of_max(
 
 def _first_largest(x: Expr, places: Any, known: Any, count: int, results: Sequence[Dim]) -> Expr:
     batch = list(dims_of(x))[:-count]
-    flat = shaped(fixed(x), [*batch, product(dims_of(x)[-count:])])
+    flat = shaped(fixed(x), [*batch, element_count(dims_of(x)[-count:])])
     windows = call("take", flat, Constant(places), len(batch))
     low = scalar(-np.inf if "float" in dtype_of(x) else lowest(dtype_of(x)), x)
     windows = where(Constant(known), windows, low)
@@ -68,9 +69,9 @@ def _unpool(count: int) -> Any:
     def rule(self: Expr, indices: Expr, output_size: Sequence[Dim], **_: Any) -> Expr:
         """Zeros with elements at places; each of those that share one has its adjoint."""
         batch = list(dims_of(self))[:-count]
-        rows = [*batch, product(dims_of(self)[-count:])]
+        rows = [*batch, element_count(dims_of(self)[-count:])]
         x, places, axis = shaped(self, rows), shaped(indices, rows), len(batch)
-        base = filled([*batch, product(output_size)], 0, dtype_of(self))
+        base = filled([*batch, element_count(output_size)], 0, dtype_of(self))
         written = scatter(base, axis, places, fixed(x))
         moved = scatter_add(base, axis, places, x - fixed(x))
         return shaped(written + moved, [*batch, *output_size])

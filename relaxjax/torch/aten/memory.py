@@ -8,9 +8,10 @@ import numpy as np
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Constant, Expr
 from relaxjax.ops.emit import call, dims_of
+from relaxjax.ops.shapes import element_count
 from relaxjax.torch.program import TensorMeta
 
-from .shapes import permute, product, shaped
+from .shapes import permute, shaped
 from .table import aten, view
 
 
@@ -56,7 +57,7 @@ def _places(
 
 
 def _flat(x: Expr, layout: TensorMeta) -> Expr:
-    return shaped(permute(x, _order(layout)), [product(dims_of(x))])
+    return shaped(permute(x, _order(layout)), [element_count(dims_of(x))])
 
 
 def _put(

@@ -8,10 +8,11 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
+from relaxjax.ops.shapes import element_count
 
 from .pairs import fixed
 from .promotion import cast, is_floating, promoted
-from .shapes import expand, on_rows, place_of, product, shaped
+from .shapes import expand, on_rows, place_of, shaped
 from .table import aten
 
 Pair = tuple[Expr, Expr]
@@ -62,7 +63,7 @@ def _middle(x: Expr, axis: int, without_nan: bool) -> Expr:
 def _median_of_all(without_nan: bool) -> Callable[..., Expr]:
     def rule(self: Expr) -> Expr:
         """The elements that are equal to the median have equal shares of its adjoint."""
-        x = _stored(shaped(self, [product(dims_of(self))]))
+        x = _stored(shaped(self, [element_count(dims_of(self))]))
         found = call("gather_elements", x, _middle(x, 0, without_nan), 0)
         if not is_floating(dtype_of(x)):
             return call("squeeze", found, [0])
@@ -113,7 +114,11 @@ def _quantile(without_nan: bool) -> Callable[..., Expr]:
     ) -> Expr:
         """What stands at the share `q` of the sorted elements, or between two of them."""
         axis = 0 if dim is None else place_of(dim, ndim_of(self))
-        x = shaped(self, [product(dims_of(self))]) if dim is None or not ndim_of(self) else self
+        x = (
+            shaped(self, [element_count(dims_of(self))])
+            if dim is None or not ndim_of(self)
+            else self
+        )
         share = cast(q, dtype_of(x))
         is_one = not ndim_of(share)
         last = ndim_of(x) - 1
@@ -236,6 +241,6 @@ def isin(
     others = test_elements if test_element is None else test_element
     x, others = promoted(x, others)
     apart = call("expand_dims", x, ndim_of(x))
-    same = cast(call("equal", apart, shaped(others, [product(dims_of(others))])), "int32")
+    same = cast(call("equal", apart, shaped(others, [element_count(dims_of(others))])), "int32")
     found = cast(call("max", same, [ndim_of(x)]), "bool")
     return call("logical_not", found) if invert else found

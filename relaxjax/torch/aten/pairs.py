@@ -12,8 +12,7 @@ from relaxjax.ops.emit import call, dtype_of, scalar, where
 
 from .binary import power_of
 from .promotion import OF_FLOATS, cast, floating, is_floating, kind_of, promoted, result_dtype
-from .table import aten
-from .traced import traced
+from .table import aten, traced
 
 _LN2 = math.log(2)
 

@@ -10,13 +10,13 @@ from jax import numpy as jnp
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
+from relaxjax.ops.shapes import element_count
 
 from .indexing import index_add
 from .pairs import fixed
 from .promotion import cast
-from .shapes import broadcast_sizes, expand, product, shaped
-from .table import aten
-from .traced import traced
+from .shapes import broadcast_sizes, expand, shaped
+from .table import aten, traced
 
 _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
@@ -51,7 +51,7 @@ def masked_scatter(self: Expr, mask: Expr, source: Expr) -> Expr:
     sizes = broadcast_sizes(self, mask)
     x, mask = expand(self, sizes), expand(mask, sizes)
     counted = call("cumsum", cast(shaped(mask, [-1]), "int64"), 0)
-    last = number(product(dims_of(source)) - 1, counted)
+    last = number(element_count(dims_of(source)) - 1, counted)
     places = call("minimum", call("maximum", counted - 1, scalar(0, counted)), last)
     taken = call("take", shaped(cast(source, dtype_of(x)), [-1]), places, 0)
     return where(mask, shaped(taken, sizes), x)
@@ -61,7 +61,7 @@ def masked_scatter(self: Expr, mask: Expr, source: Expr) -> Expr:
 def nonzero_static(self: Expr, size: int, fill_value: int = -1) -> Expr:
     """The places of the first `size` elements that are not zero, and `fill_value` behind them."""
     flat = shaped(cast(self, "bool"), [-1])
-    count = product(dims_of(self))
+    count = element_count(dims_of(self))
     place = call("arange", 0, count, 1, "int64")
     none = number(count, place)
     found: Expr = call("sort", where(flat, place, none), 0)

@@ -9,13 +9,9 @@ from relaxjax.ops.emit import call, dims_of, ndim_of, scalar
 
 from .max_places import adaptive_max, places_of_max
 from .padding import padded
+from .products import per_axis
 from .reductions import mean
 from .table import aten
-
-
-def _spread(value: Any, count: int) -> list[Any]:
-    listed = [value] if isinstance(value, int) else list(value)
-    return listed * count if len(listed) == 1 else listed
 
 
 def batched(x: Expr, count: int, pool: Callable[[Expr], Expr]) -> Expr:
@@ -34,9 +30,9 @@ def _max_pool(count: int) -> Callable[..., Expr]:
         dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> Expr:
-        size, room = _spread(kernel_size, count), _spread(padding, count)
-        steps = _spread(stride or kernel_size, count)
-        gaps = _spread(dilation, count)
+        size, room = per_axis(kernel_size, count), per_axis(padding, count)
+        steps = per_axis(stride or kernel_size, count)
+        gaps = per_axis(dilation, count)
         name = f"nn.max_pool{count}d"
         return batched(
             self, count, lambda x: call(name, x, size, steps, [*room, *room], gaps, ceil_mode)
@@ -59,7 +55,7 @@ def _max_pool_with_indices(count: int) -> Callable[..., tuple[Expr, ...]]:
     ) -> tuple[Expr, ...]:
         found = pool(self, kernel_size, stride, padding, dilation, ceil_mode)
         given = (kernel_size, stride or kernel_size, padding, dilation)
-        spread = [_spread(one, count) for one in given]
+        spread = [per_axis(one, count) for one in given]
         places = places_of_max(self, dims_of(found)[-count:], *spread)
         return (found,) if places is None else (found, places)
 
@@ -78,8 +74,8 @@ def _avg_pool(count: int) -> Callable[..., Expr]:
     ) -> Expr:
         if divisor_override is not None and ceil_mode:
             raise ValueError("average pooling with a divisor of its own, and by `ceil_mode`")
-        size, room = _spread(kernel_size, count), _spread(padding, count)
-        steps = _spread(stride or kernel_size, count)
+        size, room = per_axis(kernel_size, count), per_axis(padding, count)
+        steps = per_axis(stride or kernel_size, count)
         if ceil_mode and count_include_pad:  # a window counts what is padded, and none behind it
             self = padded(
                 self, [width for one in room[::-1] for width in (one, one)], "constant", 0
@@ -99,7 +95,7 @@ def _adapted_sizes(x: Expr, output_size: Any, count: int) -> list[Any]:
     """The sizes that a pooling is to give; None leaves an axis as it is."""
     return [
         length if wanted is None else wanted
-        for wanted, length in zip(_spread(output_size, count), dims_of(x)[-count:], strict=True)
+        for wanted, length in zip(per_axis(output_size, count), dims_of(x)[-count:], strict=True)
     ]
 
 

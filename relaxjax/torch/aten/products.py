@@ -6,11 +6,11 @@ from typing import Any
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
+from relaxjax.ops.shapes import element_count
 
-from .binary import mul
-from .promotion import cast, promoted
+from .binary import mul, times
+from .promotion import promoted
 from .shapes import permute, place_of, shaped, t
-from .shapes import product as size_of
 from .table import aten
 
 
@@ -55,9 +55,9 @@ def tensordot(self: Expr, other: Expr, dims_self: Sequence[int], dims_other: Seq
     rows = [axis for axis in range(ndim_of(x)) if axis not in left]
     columns = [axis for axis in range(ndim_of(y)) if axis not in right]
     sizes = [*(dims_of(x)[axis] for axis in rows), *(dims_of(y)[axis] for axis in columns)]
-    count = size_of([dims_of(x)[axis] for axis in left])
-    first = shaped(permute(x, [*rows, *left]), [size_of(sizes[: len(rows)]), count])
-    second = shaped(permute(y, [*right, *columns]), [count, size_of(sizes[len(rows) :])])
+    count = element_count([dims_of(x)[axis] for axis in left])
+    first = shaped(permute(x, [*rows, *left]), [element_count(sizes[: len(rows)]), count])
+    second = shaped(permute(y, [*right, *columns]), [count, element_count(sizes[len(rows) :])])
     return shaped(product(first, second), sizes)
 
 
@@ -103,14 +103,14 @@ def matrix_power(self: Expr | None = None, n: int = 1, A: Expr | None = None) ->
 
 @aten("addr.default")
 def addr(self: Expr, vec1: Expr, vec2: Expr, beta: Any = 1, alpha: Any = 1) -> Expr:
-    total = _scaled(outer(vec1, vec2), alpha)
-    return total if beta == 0 else _scaled(self, beta) + total
+    total = times(outer(vec1, vec2), alpha)
+    return total if beta == 0 else times(self, beta) + total
 
 
 @aten("addbmm.default")
 def addbmm(self: Expr, batch1: Expr, batch2: Expr, beta: Any = 1, alpha: Any = 1) -> Expr:
-    total = _scaled(call("sum", product(batch1, batch2), [0]), alpha)
-    return total if beta == 0 else _scaled(self, beta) + total
+    total = times(call("sum", product(batch1, batch2), [0]), alpha)
+    return total if beta == 0 else times(self, beta) + total
 
 
 @aten("outer.default", "ger.default")
@@ -124,10 +124,6 @@ def linear(input: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
     return result if bias is None else result + bias
 
 
-def _scaled(x: Expr, factor: Any) -> Expr:
-    return x if factor == 1 else x * cast(factor, dtype_of(x))
-
-
 @aten("addmm.default", "addmv.default", "baddbmm.default")
 def addmm(
     self: Expr,
@@ -138,8 +134,8 @@ def addmm(
     **named: Expr,
 ) -> Expr:
     left, right = (one for one in (mat1, mat2, *named.values()) if one is not None)
-    total = _scaled(product(left, right), alpha)
-    return total if beta == 0 else _scaled(self, beta) + total
+    total = times(product(left, right), alpha)
+    return total if beta == 0 else times(self, beta) + total
 
 
 @aten("einsum.default")
@@ -152,44 +148,10 @@ def _pairs(padding: Sequence[Dim]) -> list[Dim]:
     return [*padding, *padding]
 
 
-def _spread(value: Any, count: int) -> list[Any]:
+def per_axis(value: Any, count: int) -> list[Any]:
+    """One value for each of `count` spatial axes, where torch takes a single one for all."""
     listed = [value] if isinstance(value, int) else list(value)
     return listed * count if len(listed) == 1 else listed
-
-
-def convolved(
-    x: Expr,
-    weight: Expr,
-    bias: Expr | None,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-) -> Expr:
-    count = ndim_of(weight) - 2
-    alone = ndim_of(x) == count + 1
-    data = call("expand_dims", x, 0) if alone else x
-    steps, gaps = _spread(stride, count), _spread(dilation, count)
-    if isinstance(padding, str):
-        room = _named_padding(padding, dims_of(weight)[2:], gaps)
-    else:
-        room = _pairs(_spread(padding, count))
-    result = _with_bias(call(f"nn.conv{count}d", data, weight, steps, room, gaps, groups), bias)
-    return call("squeeze", result, [0]) if alone else result
-
-
-def _named_padding(padding: str, kernel: Sequence[Dim], gaps: Sequence[Any]) -> list[Dim]:
-    """ "same" leaves the length as it is, and the odd one of the padding goes behind."""
-    if padding == "valid":
-        return [0] * (2 * len(kernel))
-    totals = [gap * (size - 1) for gap, size in zip(gaps, kernel, strict=True)]
-    return [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]
-
-
-def _with_bias(result: Expr, bias: Expr | None) -> Expr:
-    if bias is None:
-        return result
-    return result + shaped(bias, [1, -1, *[1] * (ndim_of(result) - 2)])
 
 
 @aten(
@@ -209,28 +171,30 @@ def conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Expr:
-    return convolved(input, weight, bias, stride, padding, dilation, groups)
-
-
-def _transposed(
-    x: Expr,
-    weight: Expr,
-    bias: Expr | None,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
-    groups: int,
-    dilation: Any,
-) -> Expr:
     count = ndim_of(weight) - 2
-    alone = ndim_of(x) == count + 1
-    data = call("expand_dims", x, 0) if alone else x
-    steps, room, more, gaps = (
-        _spread(one, count) for one in (stride, padding, output_padding, dilation)
-    )
-    name = f"nn.conv{count}d_transpose"
-    result = _with_bias(call(name, data, weight, steps, _pairs(room), more, gaps, groups), bias)
+    alone = ndim_of(input) == count + 1
+    data = call("expand_dims", input, 0) if alone else input
+    steps, gaps = per_axis(stride, count), per_axis(dilation, count)
+    if isinstance(padding, str):
+        room = _named_padding(padding, dims_of(weight)[2:], gaps)
+    else:
+        room = _pairs(per_axis(padding, count))
+    result = _with_bias(call(f"nn.conv{count}d", data, weight, steps, room, gaps, groups), bias)
     return call("squeeze", result, [0]) if alone else result
+
+
+def _named_padding(padding: str, kernel: Sequence[Dim], gaps: Sequence[Any]) -> list[Dim]:
+    """ "same" leaves the length as it is, and the odd one of the padding goes behind."""
+    if padding == "valid":
+        return [0] * (2 * len(kernel))
+    totals = [gap * (size - 1) for gap, size in zip(gaps, kernel, strict=True)]
+    return [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]
+
+
+def _with_bias(result: Expr, bias: Expr | None) -> Expr:
+    if bias is None:
+        return result
+    return result + shaped(bias, [1, -1, *[1] * (ndim_of(result) - 2)])
 
 
 @aten("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
@@ -244,7 +208,15 @@ def conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Expr:
-    return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    count = ndim_of(weight) - 2
+    alone = ndim_of(input) == count + 1
+    data = call("expand_dims", input, 0) if alone else input
+    steps, room, more, gaps = (
+        per_axis(one, count) for one in (stride, padding, output_padding, dilation)
+    )
+    name = f"nn.conv{count}d_transpose"
+    result = _with_bias(call(name, data, weight, steps, _pairs(room), more, gaps, groups), bias)
+    return call("squeeze", result, [0]) if alone else result
 
 
 @aten("convolution.default")
@@ -260,8 +232,9 @@ def convolution(
     groups: int,
 ) -> Expr:
     if transposed:
-        return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation)
-    return convolved(input, weight, bias, stride, padding, dilation, groups)
+        options = stride, padding, output_padding, groups, dilation
+        return conv_transpose(input, weight, bias, *options)
+    return conv(input, weight, bias, stride, padding, dilation, groups)
 
 
 @aten("bilinear.default")

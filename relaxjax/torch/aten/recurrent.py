@@ -11,8 +11,7 @@ from relaxjax.ops.emit import call, dims_of
 
 from .norms import dropped
 from .shapes import transpose
-from .table import aten
-from .traced import traced
+from .table import aten, traced
 
 # One step: the products of the input with its biases, the state, what multiplies the state and its
 # bias; and of an LSTM, what may multiply its output.
@@ -120,26 +119,10 @@ def _whole(
     return (transpose(outputs, 0, 1) if batch_first else outputs, *found[1:])
 
 
-@aten("lstm.input")
-def lstm(
-    input: Expr,  # torch's name
-    hx: Sequence[Expr],
-    params: Sequence[Expr],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Expr, ...]:
-    rest = params, has_biases, num_layers, dropout, train, bidirectional
-    return _whole(_lstm_cell, input, hx, batch_first, *rest)
-
-
-def _of_one_state(cell: Cell) -> Callable[..., tuple[Expr, ...]]:
+def _network(cell: Cell) -> Callable[..., tuple[Expr, ...]]:
     def rule(
-        input: Expr,
-        hx: Expr,
+        input: Expr,  # torch's name
+        hx: Expr | Sequence[Expr],
         params: Sequence[Expr],
         has_biases: bool,
         num_layers: int,
@@ -149,13 +132,19 @@ def _of_one_state(cell: Cell) -> Callable[..., tuple[Expr, ...]]:
         batch_first: bool,
     ) -> tuple[Expr, ...]:
         rest = params, has_biases, num_layers, dropout, train, bidirectional
-        return _whole(cell, input, [hx], batch_first, *rest)
+        states = [hx] if isinstance(hx, Expr) else hx
+        return _whole(cell, input, states, batch_first, *rest)
 
     return rule
 
 
-for _name, _cell in (("gru", _gru_cell), ("rnn_tanh", _tanh_cell), ("rnn_relu", _relu_cell)):
-    aten(f"{_name}.input")(_of_one_state(_cell))
+for _name, _cell in (
+    ("lstm", _lstm_cell),
+    ("gru", _gru_cell),
+    ("rnn_tanh", _tanh_cell),
+    ("rnn_relu", _relu_cell),
+):
+    aten(f"{_name}.input")(_network(_cell))
 
 
 def _one_step(

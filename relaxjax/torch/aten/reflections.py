@@ -8,12 +8,12 @@ from jax import numpy as jnp
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import dims_of, ndim_of
+from relaxjax.ops.shapes import element_count
 
 from .complex_numbers import is_complex
 from .matrices import inv, solve
-from .shapes import permute, place_of, product, shaped
-from .table import aten
-from .traced import traced
+from .shapes import permute, place_of, shaped
+from .table import aten, traced
 
 
 def _reflected(columns: Any, scales: Any) -> Any:
@@ -51,7 +51,7 @@ def orgqr(self: Expr, input2: Expr) -> Expr:
 def tensorinv(self: Expr, ind: int = 2) -> Expr:
     """The inverse of the matrix whose rows are the first axes."""
     sizes = dims_of(self)
-    rows = product(sizes[:ind])
+    rows = element_count(sizes[:ind])
     return shaped(inv(shaped(self, [rows, rows])), [*sizes[ind:], *sizes[:ind]])
 
 
@@ -61,6 +61,6 @@ def tensorsolve(self: Expr, other: Expr, dims: Sequence[int] | None = None) -> E
     ndim = ndim_of(self)
     moved = [place_of(dim, ndim) for dim in dims or []]
     matrix = permute(self, [*(axis for axis in range(ndim) if axis not in moved), *moved])
-    sizes, count = dims_of(matrix)[ndim_of(other) :], product(dims_of(other))
+    sizes, count = dims_of(matrix)[ndim_of(other) :], element_count(dims_of(other))
     found = solve(shaped(matrix, [count, count]), shaped(other, [count]))
     return shaped(found, sizes)

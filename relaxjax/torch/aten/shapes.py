@@ -8,6 +8,7 @@ from typing import Any
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
+from relaxjax.ops.shapes import element_count
 
 from .promotion import cast, promoted, result_dtype
 from .table import Rule, aten, view
@@ -47,19 +48,12 @@ def on_rows(rule: Rule) -> Rule:
     return typing.cast("Rule", taken)
 
 
-def product(sizes: Sequence[Dim]) -> Dim:
-    total: Dim = 1
-    for size in sizes:
-        total = total * size
-    return total
-
-
 def _full(x: Expr, sizes: Sequence[Dim]) -> list[Dim]:
     """Sizes with the one that is -1 computed from the others."""
     known = [size for size in sizes if not (isinstance(size, int) and size == -1)]
     if len(known) == len(sizes):
         return list(sizes)
-    rest = product(dims_of(x)) // product(known) if product(known) != 0 else 0
+    rest = element_count(dims_of(x)) // element_count(known) if element_count(known) != 0 else 0
     return [rest if isinstance(size, int) and size == -1 else size for size in sizes]
 
 
@@ -91,7 +85,9 @@ def reshape_as(self: Expr, other: Expr) -> Expr:
 def flatten(self: Expr, start_dim: int = 0, end_dim: int = -1) -> Expr:
     sizes, ndim = dims_of(self), ndim_of(self)
     first, last = place_of(start_dim, ndim), place_of(end_dim, ndim)
-    return shaped(self, [*sizes[:first], product(sizes[first : last + 1]), *sizes[last + 1 :]])
+    return shaped(
+        self, [*sizes[:first], element_count(sizes[first : last + 1]), *sizes[last + 1 :]]
+    )
 
 
 @view("ravel.default", put=_put_reshaped, may_copy=True)
@@ -103,7 +99,7 @@ def ravel(self: Expr) -> Expr:
 def unflatten(self: Expr, dim: int, sizes: Sequence[Dim]) -> Expr:
     whole = dims_of(self)
     place = place_of(dim, len(whole))
-    known = product([size for size in sizes if size != -1])
+    known = element_count([size for size in sizes if size != -1])
     inner = [whole[place] // known if size == -1 else size for size in sizes]
     return shaped(self, [*whole[:place], *inner, *whole[place + 1 :]])
 
@@ -251,7 +247,7 @@ def repeat_interleave(
     self: Expr, repeats: Dim, dim: int | None = None, output_size: Dim | None = None
 ) -> Expr:
     if dim is None:
-        self, dim = shaped(self, [product(dims_of(self))]), 0
+        self, dim = shaped(self, [element_count(dims_of(self))]), 0
     sizes = list(dims_of(self))
     place = place_of(dim, len(sizes))
     apart = call("expand_dims", self, place + 1)
@@ -306,17 +302,7 @@ def to(
     return self if dtype is None else cast(self, dtype)
 
 
-@aten("_to_copy.default")
-def to_copy(
-    self: Expr,
-    dtype: str | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = None,
-    non_blocking: bool = False,
-    memory_format: Any = None,
-) -> Expr:
-    return self if dtype is None else cast(self, dtype)
+aten("_to_copy.default")(to)
 
 
 @view("type_as.default", "to.other", may_copy=True)

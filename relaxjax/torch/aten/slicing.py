@@ -6,9 +6,10 @@ from typing import Any
 from relaxjax.ir.dims import Dim, dim_max, dim_min, dim_sum
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
+from relaxjax.ops.shapes import element_count
 
 from .promotion import cast
-from .shapes import place_of, product, shaped
+from .shapes import place_of, shaped
 from .table import aten, view
 
 
@@ -171,7 +172,7 @@ def unbind(self: Expr, dim: int = 0) -> list[Expr]:
 @aten("roll.default")
 def roll(self: Expr, shifts: Sequence[int], dims: Sequence[int] = ()) -> Expr:
     if not dims:
-        flat = shaped(self, [product(dims_of(self))])
+        flat = shaped(self, [element_count(dims_of(self))])
         return shaped(roll(flat, shifts, [0]), dims_of(self))
     for shift, dim in zip(shifts, dims, strict=True):
         place = place_of(dim, ndim_of(self))

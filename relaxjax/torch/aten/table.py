@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr
+from relaxjax.ops.jax_functions import call_jax
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -60,6 +62,11 @@ def view(
         return rule
 
     return declare
+
+
+def traced(function: Callable[..., Any], *args: Expr) -> Expr:
+    """The results of a function of JAX, bound once: a loop in it is defined where it stands."""
+    return BlockBuilder.current().emit(call_jax(function, *args))
 
 
 # The overloads of operators that write to their first argument, where the others have other names.

@@ -8,7 +8,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.types import TensorType, Type, is_integer
 from relaxjax.trainable.facts import Facts
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -39,7 +39,7 @@ def scores_classes(facts: Facts, backbone: Function, targets: Sequence[Var]) -> 
 def _has_ids(ty: Type | None, ndim: int) -> bool:
     if not isinstance(ty, TensorType):
         return False
-    return ty.ndim == ndim and (ty.dtype or "").startswith(("int", "uint"))
+    return ty.ndim == ndim and is_integer(ty.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.lowering import ProfileReport
 from relaxjax.lowering import VirtualMachine as RelaxjaxVirtualMachine
 from relaxjax.lowering import build as build
@@ -103,5 +103,5 @@ def _given(params: Sequence[Var], args: Sequence[Any]) -> list[Any]:
 
 
 def _fitting(param: Var, value: Any) -> Any:
-    known = isinstance(param.ty, TensorType) and param.ty.dtype is not None
+    known = known_dtype(param) is not None
     return with_dtype("argument", param, value) if known else value

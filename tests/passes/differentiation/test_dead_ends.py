@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from relaxjax.passes.differentiation.dead_ends import dead_ends
+from relaxjax.passes.training.check_trains import dead_ends
 from relaxjax.script import from_source
 
 SCRIPT = """

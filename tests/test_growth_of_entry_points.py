@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 from full import share
 from growing_programs import SHAPES, SQUARE, chain, jax_calls, jax_loops, nested_branches, trainable
-from growing_work import DOORS, differentiating
+from growing_work import ENTRY_POINTS, differentiating
 from growth_laws import QUADRATIC, Law, check_growth, law_of, of_shape
 
 from relaxjax import export, from_jax, memory
@@ -32,11 +32,11 @@ def _every_pass_gives_readable_text() -> None:
     """Here they are only counted."""
 
 
-@pytest.mark.parametrize("name", DOORS)
-def test_a_door(name: str) -> None:
+@pytest.mark.parametrize("name", ENTRY_POINTS)
+def test_an_entry_point(name: str) -> None:
     shapes = [shape for shape in SHAPES if shape not in ("squarings", "images", "fan")]
     for shape in share(shapes, one_in=2, of=name):
-        check_growth(of_shape(shape, DOORS[name]), shape, EXCEPTIONS.get((name, shape)))
+        check_growth(of_shape(shape, ENTRY_POINTS[name]), shape, EXCEPTIONS.get((name, shape)))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

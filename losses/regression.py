@@ -1,43 +1,54 @@
-"""Losses that are quadratic near zero and linear far from it."""
+"""Losses by the distance between predictions and targets."""
 
 from dataclasses import dataclass, field
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Expr, Var
 from relaxjax.ops.binary import minimum
 from relaxjax.ops.emit import scalar
 from relaxjax.ops.unary import abs
 
-from .base import Loss, check_targets, counts_in_dtype_of
+from .base import PointwiseLoss, counts_in_dtype_of
 
 
 @dataclass(frozen=True)
-class HuberLoss(Loss):
+class L1Loss(PointwiseLoss):
+    """Absolute error: |predictions - targets|."""
+
+    loss_name: str = field(default="l1_loss", init=False)
+
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
+        return abs(predictions - counts_in_dtype_of(predictions, targets, builder))
+
+
+@dataclass(frozen=True)
+class MSELoss(PointwiseLoss):
+    """Squared error: (predictions - targets)^2."""
+
+    loss_name: str = field(default="mse_loss", init=False)
+
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
+        targets = counts_in_dtype_of(predictions, targets, builder)
+        difference = builder.emit(predictions - targets)
+        return difference * difference
+
+
+@dataclass(frozen=True)
+class HuberLoss(PointwiseLoss):
     """With d = |predictions - targets|: d^2 / 2 up to `delta`, and delta * (d - delta / 2) beyond.
 
     Beyond `delta` a single element pulls no harder, so that outliers do not rule.
     """
 
     loss_name: str = field(default="huber_loss", init=False)
-    num_backbone_outputs: int = field(default=1, init=False)
     delta: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set_number("delta", above=0)
 
-    def build(
-        self,
-        builder: BlockBuilder,
-        predictions: Expr,
-        targets: Expr,
-        weights: Expr | None = None,
-    ) -> Expr:
-        check_targets(self.loss_name, "`predictions`", predictions, targets)
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
         targets = counts_in_dtype_of(predictions, targets, builder)
-        return self.reduce(self.losses(builder, predictions, targets), weights)
-
-    def losses(self, builder: BlockBuilder, predictions: Expr, targets: Expr) -> Expr:
         distance = builder.emit(abs(predictions - targets))
         near = builder.emit(minimum(distance, scalar(self.delta, distance)))
         return builder.emit(0.5 * (near * near) + self.delta * (distance - near))
@@ -49,5 +60,5 @@ class SmoothL1Loss(HuberLoss):
 
     loss_name: str = field(default="smooth_l1_loss", init=False)
 
-    def losses(self, builder: BlockBuilder, predictions: Expr, targets: Expr) -> Expr:
+    def losses(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
         return super().losses(builder, predictions, targets) / self.delta

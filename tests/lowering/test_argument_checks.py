@@ -1,4 +1,4 @@
-"""The door of a function: what it lets in, and what it says to everything else."""
+"""The arguments of a function: what it lets in, and what it says to everything else."""
 
 from collections.abc import Callable
 from typing import Any
