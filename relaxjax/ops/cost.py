@@ -71,13 +71,13 @@ class _Costing:
             self.active.pop()
 
     def _sequence(self, seq: SeqExpr) -> Cost:
-        total = Cost()
+        costs = []
         for binding in seq.bindings():
             if isinstance(binding.value, Function):
                 self.closures[binding.var] = binding.value
             else:
-                total = total + self._value(binding.value)
-        return total + self._value(seq.body)
+                costs.append(self._value(binding.value))
+        return Cost.sum_of([*costs, self._value(seq.body)])
 
     def _value(self, value: Expr) -> Cost:
         match value:

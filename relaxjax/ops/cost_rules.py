@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from relaxjax.ir.dims import Dim, dim_max
+from relaxjax.ir.dims import Dim, dim_max, dim_sum
 from relaxjax.ir.expr import Call, Expr, np_dtype
 from relaxjax.ir.types import TensorType, TupleType, Type
 
@@ -36,6 +36,11 @@ class Cost:
 
     flops: Dim = 0
     bytes: Dim = 0
+
+    @classmethod
+    def sum_of(cls, costs: Sequence["Cost"]) -> "Cost":
+        """That of all together: sums of many sizes are put in order once."""
+        return cls(dim_sum(cost.flops for cost in costs), dim_sum(cost.bytes for cost in costs))
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.flops + other.flops, self.bytes + other.bytes)

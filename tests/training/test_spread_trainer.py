@@ -192,7 +192,8 @@ mean `model`?
 what matches 'w0' is split along the axis `model` twice: an axis splits one dimension of an array
 what matches 'w0' is split by a jax.sharding.PartitionSpec or a tuple such as (None, "model"), \
 with an entry for each dimension, but 'model' was given
-a mesh is a jax.sharding.Mesh, or the sizes of its axes such as {"data": 4}, but it is [4]
+SetupTrainer: the option `mesh` must be Mesh or a dict from str to int or None, but [4] of type \
+list was given
 the axis `data` of the mesh must have 1 device or more: 0
 """
 
