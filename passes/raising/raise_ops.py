@@ -3,11 +3,13 @@
 from functools import partial
 
 from relaxjax.ir.expand import expand_calls
-from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.expr import Call, Expr, Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dtype
+from relaxjax.ir.types import is_float
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
 
@@ -28,6 +30,15 @@ def transpose(call: Call, reading: Reading) -> Expr | None:
     return get_op("relax.permute_dims")(call.args[0], axes=call.attrs["permutation"])
 
 
+@raises("lax.sort")
+def sort(call: Call, reading: Reading) -> Expr | None:
+    """One tensor of floats in order: its gradient needs the places of the same sort."""
+    data, *others = call.args
+    if others or not is_float(known_dtype(data) or ""):
+        return None
+    return Tuple([get_op("relax.sort")(data, axis=call.attrs["dimension"])])
+
+
 @raises("lax.sub")
 def nothing_less(call: Call, reading: Reading) -> Expr | None:
     """x - 0, as flax's root-mean-square norm takes off a mean that is 0."""
@@ -38,7 +49,7 @@ def nothing_less(call: Call, reading: Reading) -> Expr | None:
 
 # What one group makes is what the next one reads.
 RULES = (
-    Laws([nothing_less, convolution, max_pooling, mean_pooling, product]),
+    Laws([nothing_less, sort, convolution, max_pooling, mean_pooling, product]),
     Laws([transpose, sum_pooling, softmax, log_softmax, class_loss, gelu, silu, norm_with_shift]),
     Laws([class_log_probability, norm, attention]),
 )
@@ -50,7 +61,7 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
 
     Those have formulations by platform and gradients in closed form, and are what other passes
     know: convolutions, pooling, products with a matrix, softmax and its logarithm, the cross
-    entropy of classes, batch, layer, instance and root-mean-square norms, ReLU, GELU, SiLU and
+    entropy of classes, batch, layer, instance and root-mean-square norms, ReLU, GELU, SiLU, sorts and
     attention, in the forms in which programs that come in from JAX have them.
 
     A call stays where the operator would not compute the same up to rounding: where it asks for a

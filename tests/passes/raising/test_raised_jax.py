@@ -67,6 +67,7 @@ RAISED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         (IMAGE, drawn(2, 2, 4, 3)),
         ["nn.conv2d"],
     ),
+    "sorted": (lambda x: jnp.sort(x, axis=0) ** 2, (ROWS,), ["sort"]),
     "depthwise": (
         lambda x, w: conv(x, w, feature_group_count=4, padding=((0, 1), (1, 0))),
         (IMAGE, drawn(2, 3, 1, 4)),
