@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
@@ -18,6 +20,7 @@ from models import ADJOINT, prepared
 from models.convnets import ChannelsLast
 from models.stepped import RATE, UPDATE, adam, adam_update, training
 from models.stored import Stored, stored
+from safetensors.numpy import load_file
 from surroundings import temp_bytes
 from whole_model import WholeModel, type_of
 
@@ -25,6 +28,7 @@ import relaxjax
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.trainable.names import TRAIN_STEP
+from relaxjax.training import Trainer
 
 FIRST_MOMENT = 0.1  # Adam's first mean of a gradient g is 0.1 g
 
@@ -47,6 +51,7 @@ class Contestant:
     is_plain: bool = False  # takes a model's arrays as its plain form does
     is_apart: bool = False  # two calls a step, and no memory handed over
     is_stored: bool = False  # equal layers as a loop over stacks, kernels as a step reads them
+    has_trainer: bool = False  # the loss and the update in a Trainer
 
 
 class OurAdjoint:
@@ -71,14 +76,19 @@ class OurAdjoint:
         return step
 
 
-def plain_adjoint(model: WholeModel, gradients: Callable[..., Any], change: Any = None) -> Adjoint:
-    """Of the loss of a model's plain form, which `change` may have changed before."""
-    count = len(model.params)
+def plain_loss(model: WholeModel) -> Callable[..., Any]:
+    """That of a model's plain form, `(params, *inputs) -> loss`."""
 
     def loss(params: Any, *inputs: Any) -> Any:
         result = model.plain(*params, *inputs)
         return result[0] if isinstance(result, tuple) else result
 
+    return loss
+
+
+def plain_adjoint(model: WholeModel, gradients: Callable[..., Any], change: Any = None) -> Adjoint:
+    """Of the loss of a model's plain form, which `change` may have changed before."""
+    count, loss = len(model.params), plain_loss(model)
     kept = loss if change is None else change(loss)
     return lambda *args: gradients(kept)(args[:count], *args[count:])
 
@@ -135,6 +145,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "free": Contestant(by_us(policy="free"), our_adam, is_stored=True),
     "balanced": Contestant(by_us(policy="balanced"), our_adam, is_stored=True),
     "imported": Contestant(imported, optax_adam, is_plain=True),
+    "from_jax": Contestant(imported, optax_adam, is_plain=True, has_trainer=True),
 }
 
 
@@ -149,11 +160,8 @@ class Training:
         began = _now()
         model = stored(model) if contestant.is_stored else model
         took = _now() - began
-        plain = isinstance(model, ChannelsLast) and contestant.is_plain
-        inputs = model.plain_inputs() if plain else model.inputs  # type: ignore[attr-defined]  # of ChannelsLast
-        params = model.to_plain(model.params) if plain else model.params  # type: ignore[attr-defined]  # of ChannelsLast
         # Copies: a step takes the memory of its parameters for the new ones.
-        self._params, self._inputs = jax.tree.map(jnp.array, (params, tuple(inputs)))
+        self._params, self._inputs = jax.tree.map(jnp.array, arrays_of(model, contestant))
         optax_adam(self._params)  # to copy and to fill arrays is compiled, too, by whoever is first
         began = _now()
         update = contestant.update(self._params)
@@ -204,6 +212,50 @@ class Training:
         temps = temp_bytes(first), temp_bytes(second)
         updated = temps[1] + second.memory_analysis().output_size_in_bytes
         return step, max(temps), given + gradients + max(temps[0], updated)
+
+
+class TrainerOfJax:
+    """A `Trainer` of a model's plain loss; what a `Training` has, this has."""
+
+    def __init__(self, contestant: Contestant, model: WholeModel) -> None:
+        params, self._inputs = arrays_of(model, contestant)
+        optax_adam(params)  # as above
+        self._like, loss = params, plain_loss(model)
+        began = _now()
+        self._trainer = Trainer.from_jax(
+            lambda params, inputs: loss(params, *inputs), params, optax.adam(RATE), self._inputs
+        )
+        self.temp_bytes = self._trainer.temporary_bytes(self._inputs) or 0
+        clock, cpu = _now() - began
+        self.compile_seconds = float(clock), float(cpu)
+        # Adam has two arrays for each parameter, and all results take the memory of what was there.
+        self.peak_bytes = bytes_of([params] * 3 + [self._inputs]) + self.temp_bytes
+
+    def __call__(self) -> None:
+        self.loss = jax.block_until_ready(self._trainer.update(self._inputs))
+
+    def gradients(self) -> Any:
+        """Those of the first step, after it, from a checkpoint: behind a number, all means."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "trainer.safetensors"
+            self._trainer.save(path)
+            found = load_file(path)
+        leaves, tree = jax.tree.flatten(self._like)
+        means = [found[f"optimizer/{1 + i}"] for i in range(len(leaves))]
+        return jax.tree.unflatten(tree, [mean / FIRST_MOMENT for mean in means])
+
+
+def training_of(name: str, model: WholeModel) -> Training | TrainerOfJax:
+    """The contestant of that name, compiled."""
+    contestant = CONTESTANTS[name]
+    return (TrainerOfJax if contestant.has_trainer else Training)(contestant, model)
+
+
+def arrays_of(model: WholeModel, contestant: Contestant) -> tuple[Any, Any]:
+    """The parameters and the inputs as that contestant takes them."""
+    if isinstance(model, ChannelsLast) and contestant.is_plain:
+        return model.to_plain(model.params), tuple(model.plain_inputs())
+    return model.params, tuple(model.inputs)
 
 
 def _now() -> Any:

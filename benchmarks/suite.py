@@ -16,6 +16,7 @@ compared before they are timed. A step is forward, backward and Adam:
   does, with Rematerialize by "free" where a step is predicted to need much memory, and less by it;
 * free, balanced: the same with Rematerialize by that policy in any case;
 * imported: plain, with `relaxjax.value_and_grad` instead of JAX's;
+* from_jax: the loss of plain and Adam of optax in a `Trainer.from_jax`;
 * torch; torch, compiled: PyTorch's autograd and fused Adam on as many threads, images channels last
   where that is quicker, and the same by `torch.compile`; where PyTorch, and a C++ compiler, are.
 
@@ -45,7 +46,7 @@ os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
 import jax
 import jax.numpy as jnp
 import optax
-from contestants import CONTESTANTS, Training
+from contestants import CONTESTANTS, training_of
 from models import MODELS, QUICK
 from models.convnets import ChannelsLast
 from surroundings import surroundings
@@ -93,7 +94,7 @@ def trainings(model_name: str, model: WholeModel, names: list[str]) -> dict[str,
             by_torch = import_module("torch_contestant").TorchTraining
             found[name] = by_torch(model_name, model, compiles=TORCH[name])
             continue
-        training, family = Training(CONTESTANTS[name], model), name.partition(",")[0]
+        training, family = training_of(name, model), name.partition(",")[0]
         if family not in found or training.temp_bytes < found[family].temp_bytes:
             found[family] = training
     return found

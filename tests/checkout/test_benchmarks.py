@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ import drop_in  # noqa: E402  # found by the path above
 import libraries  # noqa: E402  # found by the path above
 import long_sequences  # noqa: E402  # found by the path above
 import suite  # noqa: E402  # found by the path above
-from contestants import CONTESTANTS, by_jax, by_us, imported  # noqa: E402  # found by the path above
+from contestants import CONTESTANTS, by_jax, by_us, imported, training_of  # noqa: E402  # found by the path above
 from jax_losses import LOSSES, Draws  # noqa: E402  # found by the path above
 from long_cases import FAMILIES as LONG  # noqa: E402  # found by the path above
 from models import MODELS, QUICK, TINY, Models  # noqa: E402  # found by the path above
@@ -158,6 +159,17 @@ def test_gradients_of_an_imported_model_are_those_of_plain_jax(name: str) -> Non
     model = TINY[name]()
     loss, gradients = plain_gradients(model, imported)
     assert_close(model, loss, gradients, is_plain=True)
+
+
+@pytest.mark.parametrize("name", ["U-Net", "recommender"])
+def test_a_trainer_of_a_plain_loss_takes_a_step_of_its_gradients(name: str) -> None:
+    with jax.numpy_rank_promotion("allow"):
+        training = training_of("from_jax", TINY[name]())
+        training()
+    loss, gradients = plain_gradients(TINY[name](), imported)
+    chex.assert_trees_all_close(training.loss, loss, rtol=1e-4)
+    chex.assert_trees_all_close(training.gradients(), gradients, rtol=1e-3, atol=1e-5)
+    assert training.peak_bytes > 3 * sum(leaf.nbytes for leaf in jax.tree.leaves(gradients))
 
 
 TORCH_TINY: Models = {
