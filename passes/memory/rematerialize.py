@@ -22,7 +22,7 @@ from .offload import offloaded, peak_as_written
 from .planning.bound import Bound, least_bytes
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
 from .planning.choice import Chooser, Figure
-from .planning.estimate import LARGE, is_worth_a_plan
+from .planning.estimate import LARGE, SMALL, is_worth_a_plan
 from .planning.forms import Forms
 from .planning.kept_counts import KeptCounts
 from .planning.kept_plans import KeptPlans
@@ -31,6 +31,7 @@ from .planning.planner import POLICIES, Planner
 from .planning.planning_bar import planning_bar
 from .planning.recompute import recomputed
 from .planning.remembered import remembered
+from .planning.turned_data import with_turned_data
 from .program.caller import Caller, with_open_caller
 from .program.program import Program, check_sizes
 from .program.step import MemoryPlanError
@@ -84,8 +85,10 @@ def Rematerialize(
 
     "auto" is what training steps and `value_and_grad` take unless told otherwise: "free" where that
     takes no longer. That is on CPUs, where the peak is predicted to be 28 MiB or more, because a
-    step gets 32 MiB or more anew, page by page. It keeps what hardly raises the peak, which XLA
-    takes less long to compile.
+    step gets 32 MiB or more anew, page by page. From 2.75 MiB on, sums and functions such as exp
+    are kept, because caches are read sooner. It keeps what hardly raises the peak, which XLA takes
+    less long to compile. Where it keeps everything, what the gradients of kernels read in another
+    order waits for them, so that it is there once.
 
     "offload" is for GPUs and TPUs: what "free" keeps goes to the memory of the host, by
     OffloadResiduals, within `budget_bytes` if that is given as well, by predicted bytes. On a CPU
@@ -104,9 +107,10 @@ def Rematerialize(
 def planned_by_itself(mod: IRModule, name: str, caller: Caller | None = None) -> IRModule:
     """The module with an adjoint planned by "auto", if it may be worth it and is of one size."""
     adjoint = mod[name]  # which is checked where it is planned
-    is_slight = isinstance(adjoint, Function) and not is_worth_a_plan(adjoint)
-    if chosen_platform() != "cpu" or is_slight:
+    if chosen_platform() != "cpu" or not isinstance(adjoint, Function):
         return mod
+    if not is_worth_a_plan(adjoint):
+        return with_turned_data(mod, name)
     try:
         found = decided(mod, name, policy=AUTO, caller=caller)
     except MemoryPlanError:
@@ -277,22 +281,36 @@ def _by_itself(forms: Forms) -> Decided:
     """About the plan of "free" where that takes no longer, else one that keeps all.
 
     What hardly lowers the peak is not computed again. Also where all is kept, loops that would
-    stack much in vain do not, and large gradients of few numbers come one after the other.
+    stack much in vain do not, large gradients of few numbers come one after the other, and data
+    that the gradients of kernels turn waits for them.
     """
-    planner = forms.chooser(forms.mod).planner
-    found = Decided(planner, planner.none)
+    mod, chooser = forms.mod, forms.chooser(forms.mod)
     if chosen_platform() != "cpu":
-        return found
-    for _, other in forms.lean(forms.mod, to="free"):
-        lean_planner = forms.chooser(other).planner
-        if lean_planner.none.peak <= _FASTER * planner.none.peak:
-            found = Decided(lean_planner, lean_planner.none)
+        return Decided(chooser.planner, chooser.planner.none)
+    for _, lean in forms.lean(mod, to="free"):
+        lean_chooser = forms.chooser(lean)
+        if lean_chooser.planner.none.peak <= _FASTER * chooser.planner.none.peak:
+            mod, chooser = lean, lean_chooser
             break
-    if found.plan.peak < LARGE:
-        return found
-    planner, free, _ = _by_policy(forms, "free")
-    most = int(_WORTH * found.plan.peak)
-    return Decided(planner, planner.with_spare_room(free, most)) if free.peak <= most else found
+    everything = chooser.planner.none
+    if everything.peak >= SMALL:
+        planner, plan = _planned_by_itself(forms, everything, chooser)
+        most = int(_WORTH * everything.peak)
+        if plan.peak <= most:
+            return Decided(planner, planner.with_spare_room(plan, most))
+    late = with_turned_data(mod, forms.name)
+    planner = (chooser if late is mod else forms.chooser(late)).planner
+    return Decided(planner, planner.none)
+
+
+def _planned_by_itself(forms: Forms, everything: Plan, chooser: Chooser) -> tuple[Planner, Plan]:
+    """The plan that costs no time: of what lies in caches, little is computed again."""
+    if everything.peak >= LARGE:
+        planner, plan, _ = _by_policy(forms, "free")
+        return planner, plan
+    is_lean = everything.program.function is not function_of(forms.mod, forms.name)
+    planner = (chooser if is_lean else forms.chooser(forms.tied)).planner
+    return planner, planner.light
 
 
 def _by_policy(forms: Forms, policy: str) -> Decided:

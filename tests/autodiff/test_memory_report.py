@@ -35,9 +35,9 @@ def test_all_is_kept_unless_asked() -> None:
 
 
 def test_large_programs_are_planned_unless_told_otherwise() -> None:
-    """From 28 MiB on, by the plan of "free", and the gradients stay as they were."""
+    """From 28 MiB on, by the plan of "free", before by a lighter one; the gradients stay."""
     params = [jnp.full((64, 64), 0.1) for _ in range(6)]
-    small, large = jnp.ones((2**12, 64)), jnp.ones((2**14, 64))
+    small, middle, large = (jnp.ones((2**size, 64)) for size in (8, 12, 14))
 
     def compiled(batch: Any, policy: str | None) -> Any:
         step = relaxjax.value_and_grad(loss, memory_policy=policy)
@@ -47,6 +47,7 @@ def test_large_programs_are_planned_unless_told_otherwise() -> None:
         return int(compiled(batch, policy).memory_analysis().temp_size_in_bytes)
 
     assert taken(small, None) == taken(small, "none") > taken(small, "free")
+    assert taken(middle, "free") <= taken(middle, None) <= 0.8 * taken(middle, "none")
     assert taken(large, None) == taken(large, "free") <= 0.6 * taken(large, "none")
     found, kept = (compiled(large, policy)(params, large) for policy in (None, "none"))
     chex.assert_trees_all_close(found, kept, rtol=1e-5)

@@ -90,7 +90,16 @@ class Planner:
     @cached_property
     def free(self) -> Plan:
         """What costs about as much as reading it is computed again."""
-        kept = cheapest_cut(self.program, self.is_free)
+        return self._cheapest(self.is_free)
+
+    @cached_property
+    def light(self) -> Plan:
+        """What costs no more than reading it from a cache is computed again."""
+        return self._cheapest(self.is_light)
+
+    def _cheapest(self, again: Callable[[Step], bool]) -> Plan:
+        """The plan that keeps the least bytes, with a few operations `again`."""
+        kept = cheapest_cut(self.program, again)
         plan = self.plan_of(_with_short_chains(self.program, kept))
         most = int(self.total * FREE)
         if plan.extra > most:
@@ -241,6 +250,14 @@ class Planner:
         if step.var in self.must_keep or step.var in self.must_recompute:
             return step.var not in self.must_keep
         return (step.fusible or step.is_view) and step.var not in self._dear
+
+    def is_light(self, step: Step) -> bool:
+        """Whether it is a few operations on numbers that are read one by one: no function, no sum.
+
+        A program whose values lie in a processor's caches reads a value sooner than it computes it.
+        """
+        is_dear = step.is_reduction or (step.expensive and not step.is_view)
+        return self.is_free(step) and (not is_dear or step.var in self.must_recompute)
 
     @cached_property
     def _dear(self) -> frozenset[Var]:

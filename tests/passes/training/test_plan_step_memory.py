@@ -110,8 +110,9 @@ def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) 
     """And nothing is compiled for it. This model's step is large once little counts as much."""
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", None)
     assert "_again" not in trainable().script()
-    monkeypatch.setattr("relaxjax.passes.memory.planning.estimate.LARGE", 1024)
-    monkeypatch.setattr("relaxjax.passes.memory.rematerialize.LARGE", 1024)
+    monkeypatch.setattr("relaxjax.passes.memory.planning.estimate.SMALL", 1024)
+    for limit in ("SMALL", "LARGE"):
+        monkeypatch.setattr(f"relaxjax.passes.memory.rematerialize.{limit}", 1024)
     assert_structural_equal(trainable(), trainable(memory_policy="auto"))
     again, by_free = (trainable(memory_policy=p).script().count("_again") for p in (None, "free"))
     assert 0 < again <= by_free

@@ -15,6 +15,7 @@ from relaxjax.passes import (
     Sequential,
     SimplifyGradient,
 )
+from relaxjax.passes.memory.planning.plan import Plan
 from relaxjax.passes.memory.planning.planner import Planner, _dear_sums, _with_short_chains
 from relaxjax.passes.memory.program.cuts import cheapest_cut
 from relaxjax.passes.memory.program.program import Program
@@ -53,6 +54,34 @@ def test_the_factors_of_a_norm_are_kept() -> None:
     planner = Planner(Program.of(mod["main_adjoint"], mod, "main_adjoint"))
     waiting = [task for task in planner.free.tasks if task.again and task.waits]
     assert [task.step.numbers for task in waiting] == [ROWS * WIDTH, WIDTH] * LAYERS
+
+
+def test_a_light_plan_computes_no_function_and_no_sum_again() -> None:
+    builder = BlockBuilder()
+    types = [TensorType((ROWS, WIDTH), "float32"), *[TensorType((WIDTH, WIDTH), "float32")] * 4]
+    x, *weights = given = [Var(f"v{i}", ty) for i, ty in enumerate(types)]
+    with builder.function("main", given):
+        with builder.dataflow():
+            h = x
+            for i, weight in enumerate(weights):
+                product = builder.emit(R.matmul(h, weight))
+                h = builder.emit(R.tanh(product) if i % 2 else R.nn.relu(product))
+                h = builder.emit(R.subtract(h, R.mean(h, axis=1, keepdims=True)))
+            loss = builder.emit_output(R.sum(R.multiply(h, h)))
+        builder.emit_func_output(loss)
+    mod = prepared(Gradient("main", require_grads=weights)(builder.get()))
+    planner = Planner(Program.of(mod["main_adjoint"], mod, "main_adjoint"))
+
+    def again(plan: Plan) -> set[str]:
+        return {t.step.op.name for t in plan.tasks if t.again and t.step.op is not None}
+
+    assert "lax.tanh" in again(planner.free)
+    assert "lax.sub" in again(planner.light)
+    assert "lax.tanh" not in again(planner.light)
+    sums = [step for step in planner.program.forward if step.is_reduction]
+    assert all(map(planner.is_free, sums))
+    assert not any(map(planner.is_light, sums))
+    assert planner.light.peak < planner.none.peak
 
 
 def test_what_is_dear_and_small_is_kept() -> None:

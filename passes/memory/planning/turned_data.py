@@ -1,0 +1,60 @@
+"""Data of convolutions that the gradients of kernels read in another order: turned late."""
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expand import expand_bindings
+from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.function import Binding
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import get_op, operator_name
+from relaxjax.ir.uses import Uses
+from relaxjax.passes.differentiation.gradient import function_of
+
+from ..program.step import size_of
+
+_SMALL = 2**16  # bytes, of which fewer are left as they are
+_EARLY = 20  # by how many bindings data is there before the gradient, at least
+
+
+def with_turned_data(mod: IRModule, name: str) -> IRModule:
+    """The module with data that the gradients of kernels read no sooner than these are due.
+
+    The gradient of a kernel is a convolution that takes channels for images. XLA's compiler for
+    CPUs copies the data into that order as soon as it is there, and keeps the copy beside the data
+    until the backward part. The function is to be legalised, and not to follow a plan, which says
+    itself when each value is due.
+    """
+    function = function_of(mod, name)
+    known = Uses.of(function)
+    place = {binding.var: i for i, binding in enumerate(function.body.bindings())}
+
+    def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
+        call = binding.value
+        if not isinstance(call, Call) or not _turns_data(call):
+            return None
+        data, gradient = call.args
+        if not (isinstance(data, Var) and isinstance(gradient, Var)) or size_of(data) < _SMALL:
+            return None
+        early = place.get(gradient, 0) - place.get(data, 0)  # parameters are there first
+        if early < _EARLY or _is_of_windows(data, known):
+            return None
+        late = builder.emit(get_op("relax.grad.delay")(data, gradient), f"{data.name}_late")
+        return Call(call.op, [late, gradient], call.attrs)
+
+    changed = expand_bindings(function, rule)
+    return mod if changed is function else mod.with_function(name, changed)
+
+
+def _turns_data(call: Call) -> bool:
+    """Whether it is a convolution that takes another axis of its data for the images."""
+    if call.op is not get_op("lax.conv_general_dilated"):
+        return False
+    numbers = call.attrs["dimension_numbers"]["ConvDimensionNumbers"]
+    return bool(numbers["lhs_spec"][0] != 0)
+
+
+def _is_of_windows(data: Var, known: Uses) -> bool:
+    """Whether it is several views of a tensor side by side, which would have to be kept, too."""
+    value = known.value(data)
+    while isinstance(value, Call) and operator_name(value) == "lax.reshape":
+        value = known.value(value.args[0])
+    return operator_name(value) == "lax.concatenate"

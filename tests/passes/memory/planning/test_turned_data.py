@@ -1,0 +1,106 @@
+"""Data that the gradients of kernels read in another order: it waits where nothing is planned."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from optax import adam
+from parsing import parse_flow
+
+import relaxjax
+from relaxjax.ops.platform import chosen_platform, lowering_for
+from relaxjax.passes.memory.planning.turned_data import with_turned_data
+from relaxjax.training import Trainer
+
+pytestmark = pytest.mark.skipif(chosen_platform() != "cpu", reason="it is for CPUs")
+
+IMAGES = (16, 16, 16, 16)
+STEPS = "\n".join(f"g{i} = L.exp({'g' if i == 0 else f'g{i - 1}'})" for i in range(20))
+
+
+def convolution(data: str, gradient: str, spec: str) -> str:
+    numbers = (
+        f'{{"ConvDimensionNumbers": {{"lhs_spec": {spec}, "rhs_spec": [3, 0, 1, 2], '
+        '"out_spec": [2, 3, 0, 1]}}'
+    ).replace("]}}", "]}}")
+    return (
+        f"y = L.conv_general_dilated({data}, {gradient}, window_strides=[1, 1], "
+        "padding=[[1, 1], [1, 1]], lhs_dilation=[1, 1], rhs_dilation=[1, 1], "
+        f"dimension_numbers={numbers}, feature_group_count=1, batch_group_count=1)"
+    )
+
+
+CHANNELS_FOR_IMAGES, AS_THEY_ARE = "[3, 0, 1, 2]", "[0, 3, 1, 2]"
+
+BODIES: dict[str, tuple[str, bool]] = {
+    "turned": (f"d = L.exp(x)\n{STEPS}\n{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}", True),
+    "in a reshape": (
+        f"e = L.exp(x)\nd = L.reshape(e, new_sizes=[16, 16, 16, 16])\n{STEPS}\n"
+        f"{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}",
+        True,
+    ),
+    "images first": (f"d = L.exp(x)\n{STEPS}\n{convolution('d', 'g19', AS_THEY_ARE)}", False),
+    "needed at once": (
+        f"{STEPS}\nd = L.exp(x)\n{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}",
+        False,
+    ),
+    "windows side by side": (
+        f"a = L.concatenate(half, half, dimension=3)\n{STEPS}\n"
+        f"{convolution('a', 'g19', CHANNELS_FOR_IMAGES)}",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "waits"), BODIES.values(), ids=BODIES)
+def test_what_waits(body: str, waits: bool) -> None:
+    mod = parse_flow(f"{body}\nreturn y", x=IMAGES, g=IMAGES, half=(16, 16, 16, 8))
+    late = with_turned_data(mod, "main")
+    assert ("R.grad.delay" in late.script()) == waits
+    assert waits or late is mod
+
+
+def loss(params: Any, images: Any) -> Any:
+    for kernel in params:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        images = jax.lax.conv_general_dilated(
+            images, kernel, (1, 1), "SAME", dimension_numbers=numbers
+        )
+        images = jax.nn.relu(images)
+    return (images**2).mean()
+
+
+RNG = np.random.default_rng(0)
+KERNELS = [jnp.asarray(RNG.normal(0, 0.1, (3, 3, 16, 16)), "float32") for _ in range(3)]
+BATCH = jnp.asarray(RNG.normal(0, 1, (8, 16, 16, 16)), "float32")
+
+
+def compiled(policy: str | None) -> Any:
+    step = relaxjax.value_and_grad(loss, memory_policy=policy)
+    return jax.jit(step).lower(KERNELS, BATCH).compile()
+
+
+def test_gradients_are_the_same_in_less_memory() -> None:
+    default, everything = compiled(None), compiled("none")
+    found, wanted = default(KERNELS, BATCH), jax.value_and_grad(loss)(KERNELS, BATCH)
+    chex.assert_trees_all_close(found, wanted, rtol=1e-4, atol=1e-6)
+    taken, kept = (one.memory_analysis().temp_size_in_bytes for one in (default, everything))
+    assert taken < 0.9 * kept
+    report = relaxjax.value_and_grad(loss).memory(KERNELS, BATCH)
+    assert report.bytes_by_xla == pytest.approx(taken, rel=0.05)
+
+
+def test_a_step_tells_of_it() -> None:
+    trainer = Trainer.from_jax(lambda params, batch: loss(params, batch), KERNELS, adam(0.1), BATCH)
+    assert "_late" in trainer.mod["backbone_loss_adjoint"].script()
+    assert trainer.memory().bytes_by_xla == trainer.temporary_bytes(BATCH)
+
+
+def test_on_other_platforms_the_program_stays() -> None:
+    module = relaxjax.value_and_grad(loss).module(KERNELS, BATCH)
+    assert "R.grad.delay" in module.script()
+    with lowering_for("cuda"):
+        assert "R.grad.delay" not in relaxjax.value_and_grad(loss).module(KERNELS, BATCH).script()
