@@ -36,7 +36,7 @@ def sort(call: Call, reading: Reading) -> Expr | None:
     data, *others = call.args
     if others or not is_float(known_dtype(data) or ""):
         return None
-    return Tuple([get_op("relax.sort")(data, axis=call.attrs["dimension"])])
+    return Tuple((get_op("relax.sort")(data, axis=call.attrs["dimension"]),))
 
 
 @raises("lax.sub")
@@ -61,8 +61,8 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
 
     Those have formulations by platform and gradients in closed form, and are what other passes
     know: convolutions, pooling, products with a matrix, softmax and its logarithm, the cross
-    entropy of classes, batch, layer, instance and root-mean-square norms, ReLU, GELU, SiLU, sorts and
-    attention, in the forms in which programs that come in from JAX have them.
+    entropy of classes, batch, layer, instance and root-mean-square norms, ReLU, GELU, SiLU, sorts
+    and attention, in the forms in which programs that come in from JAX have them.
 
     A call stays where the operator would not compute the same up to rounding: where it asks for a
     precision, or for sums of another dtype than its own, or where axes do not fit together. GELU

@@ -22,10 +22,8 @@ STEPS = "\n".join(f"g{i} = L.exp({'g' if i == 0 else f'g{i - 1}'})" for i in ran
 
 
 def convolution(data: str, gradient: str, spec: str) -> str:
-    numbers = (
-        f'{{"ConvDimensionNumbers": {{"lhs_spec": {spec}, "rhs_spec": [3, 0, 1, 2], '
-        '"out_spec": [2, 3, 0, 1]}}'
-    ).replace("]}}", "]}}")
+    specs = f'"lhs_spec": {spec}, "rhs_spec": [3, 0, 1, 2], "out_spec": [2, 3, 0, 1]'
+    numbers = f'{{"ConvDimensionNumbers": {{{specs}}}}}'
     return (
         f"y = L.conv_general_dilated({data}, {gradient}, window_strides=[1, 1], "
         "padding=[[1, 1], [1, 1]], lhs_dilation=[1, 1], rhs_dilation=[1, 1], "
@@ -38,8 +36,10 @@ CHANNELS_FOR_IMAGES, AS_THEY_ARE = "[3, 0, 1, 2]", "[0, 3, 1, 2]"
 BODIES: dict[str, tuple[str, bool]] = {
     "turned": (f"d = L.exp(x)\n{STEPS}\n{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}", True),
     "in a reshape": (
-        f"e = L.exp(x)\nd = L.reshape(e, new_sizes=[16, 16, 16, 16])\n{STEPS}\n"
-        f"{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}",
+        (
+            f"e = L.exp(x)\nd = L.reshape(e, new_sizes=[16, 16, 16, 16])\n{STEPS}\n"
+            f"{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}"
+        ),
         True,
     ),
     "images first": (f"d = L.exp(x)\n{STEPS}\n{convolution('d', 'g19', AS_THEY_ARE)}", False),
@@ -48,8 +48,10 @@ BODIES: dict[str, tuple[str, bool]] = {
         False,
     ),
     "windows side by side": (
-        f"a = L.concatenate(half, half, dimension=3)\n{STEPS}\n"
-        f"{convolution('a', 'g19', CHANNELS_FOR_IMAGES)}",
+        (
+            f"a = L.concatenate(half, half, dimension=3)\n{STEPS}\n"
+            f"{convolution('a', 'g19', CHANNELS_FOR_IMAGES)}"
+        ),
         False,
     ),
 }
