@@ -85,9 +85,11 @@ def Rematerialize(
 
     "auto" is what training steps and `value_and_grad` take unless told otherwise: "free" where that
     takes no longer. That is on CPUs, where the peak is predicted to be 28 MiB or more, because a
-    step gets 32 MiB or more anew, page by page. From 2.75 MiB on, sums and functions such as exp
-    are kept, because caches are read sooner. It keeps what hardly raises the peak, which XLA takes
-    less long to compile. Where it keeps everything, what the gradients of kernels read in another
+    step gets 32 MiB or more anew, page by page. It keeps what hardly raises the peak, which XLA
+    takes less long to compile.
+
+    From 2.75 MiB on, it keeps sums and functions such as exp as well, because caches are read
+    sooner. Where "auto" or "free" keeps everything, what the gradients of kernels read in another
     order waits for them, so that it is there once.
 
     "offload" is for GPUs and TPUs: what "free" keeps goes to the memory of the host, by
@@ -201,7 +203,11 @@ def _decided(
         planner = forms.chooser(forms.with_own_rows).planner
         return Decided(planner, planner.free)
     if budget_bytes is None and _known(policy or "free") not in _DEAR:
-        return _by_policy(forms, policy or "free")
+        found = _by_policy(forms, policy or "free")
+        is_as_written = found.planner.program is first.program and not found.plan.changes
+        if policy == "none" or asked or not is_as_written:
+            return found
+        return _all_kept(forms, mod, forms.chooser(mod))
     plans = KeptPlans(
         mod, (name, budget_bytes, policy, *map(tuple, (must_keep, must_recompute)), caller)
     )
@@ -298,6 +304,11 @@ def _by_itself(forms: Forms) -> Decided:
         most = int(_WORTH * everything.peak)
         if plan.peak <= most:
             return Decided(planner, planner.with_spare_room(plan, most))
+    return _all_kept(forms, mod, chooser)
+
+
+def _all_kept(forms: Forms, mod: IRModule, chooser: Chooser) -> Decided:
+    """The plan that keeps everything; data that the gradients of kernels turn waits for them."""
     late = with_turned_data(mod, forms.name)
     planner = (chooser if late is mod else forms.chooser(late)).planner
     return Decided(planner, planner.none)

@@ -140,6 +140,11 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         [f"z = {NOTHINGS % '[3, 1]'}", "d = L.sub(x, z)", "y = L.exp(d)"],
         ["y = L.exp(x)"],
     ),
+    "sort": (
+        ROWS,
+        ["s = L.sort(x, dimension=1, is_stable=True, num_keys=1)", "y = s[0]"],
+        ["y = R.sort(x, axis=1)"],
+    ),
     "transpose": (
         TEXTS,
         ["y = L.transpose(x, permutation=[2, 0, 1])"],

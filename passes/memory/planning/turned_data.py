@@ -7,6 +7,7 @@ from relaxjax.ir.function import Binding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.uses import Uses
+from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.differentiation.gradient import function_of
 
 from ..program.step import size_of
@@ -20,10 +21,12 @@ def with_turned_data(mod: IRModule, name: str) -> IRModule:
 
     The gradient of a kernel is a convolution that takes channels for images. XLA's compiler for
     CPUs copies the data into that order as soon as it is there, and keeps the copy beside the data
-    until the backward part. The function is to be legalised, and not to follow a plan, which says
-    itself when each value is due.
+    until the backward part. For other platforms the module stays as it is. The function is to be
+    legalised, and not to follow a plan, which says itself when each value is due.
     """
     function = function_of(mod, name)
+    if chosen_platform() != "cpu":
+        return mod
     known = Uses.of(function)
     place = {binding.var: i for i, binding in enumerate(function.body.bindings())}
 

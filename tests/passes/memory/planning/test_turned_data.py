@@ -91,6 +91,7 @@ def test_gradients_are_the_same_in_less_memory() -> None:
     chex.assert_trees_all_close(found, wanted, rtol=1e-4, atol=1e-6)
     taken, kept = (one.memory_analysis().temp_size_in_bytes for one in (default, everything))
     assert taken < 0.9 * kept
+    assert compiled("free").memory_analysis().temp_size_in_bytes <= taken
     report = relaxjax.value_and_grad(loss).memory(KERNELS, BATCH)
     assert report.bytes_by_xla == pytest.approx(taken, rel=0.05)
 
