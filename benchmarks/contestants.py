@@ -219,7 +219,7 @@ class TrainerOfJax:
 
     def __init__(self, contestant: Contestant, model: WholeModel) -> None:
         params, self._inputs = arrays_of(model, contestant)
-        optax_adam(params)  # as above
+        optax_adam(params)  # fills arrays, which is compiled for whoever is first
         self._like, loss = params, plain_loss(model)
         began = _now()
         self._trainer = Trainer.from_jax(
@@ -235,7 +235,10 @@ class TrainerOfJax:
         self.loss = jax.block_until_ready(self._trainer.update(self._inputs))
 
     def gradients(self) -> Any:
-        """Those of the first step, after it, from a checkpoint: behind a number, all means."""
+        """Those of the first step, after it.
+
+        A checkpoint has what Adam keeps: the number of steps, and then the means.
+        """
         with TemporaryDirectory() as folder:
             path = Path(folder) / "trainer.safetensors"
             self._trainer.save(path)

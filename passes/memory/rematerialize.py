@@ -2,16 +2,13 @@
 
 import warnings
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from functools import cache
-from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.function import Function, If
 from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.registry import did_you_mean
-from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.lowering.memory import lowered_text, temporary_bytes
 from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
@@ -19,10 +16,10 @@ from relaxjax.passes.infrastructure.base import pass_factory
 
 from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
-from .planning.bound import Bound, least_bytes
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
 from .planning.choice import Chooser, Figure
-from .planning.estimate import LARGE, SMALL, is_worth_a_plan
+from .planning.decisions import Decided, all_kept, by_default, by_policy, within_budget
+from .planning.estimate import is_worth_a_plan
 from .planning.forms import Forms
 from .planning.kept_counts import KeptCounts
 from .planning.kept_plans import KeptPlans
@@ -36,12 +33,6 @@ from .program.caller import Caller, with_open_caller
 from .program.program import Program, check_sizes
 from .program.step import MemoryPlanError
 
-# A plan is followed whose predicted peak is at most this share of that of keeping everything: to
-# save less is not worth the operations, and may be an error of the prediction.
-_WORTH = 0.85
-# The same for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
-# lose: their loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
-_FASTER = 0.7
 # The policies whose plans take seconds to find, and are kept on disk, as those of budgets are.
 _DEAR = ("balanced", "minimal")
 # The policy of those who ask for none: "free", where that takes a step no longer.
@@ -52,14 +43,6 @@ OFFLOAD = "offload"
 
 # A budget, a policy, and the names of what must be kept and computed again.
 _Options: TypeAlias = tuple[Budget | None, str | None, Sequence[str], Sequence[str]]
-
-
-class Decided(NamedTuple):
-    """The plan that is followed, and the planner that knows the one which keeps everything."""
-
-    planner: Planner
-    plan: Plan
-    limit: int | None = None  # the bytes of the budget
 
 
 @pass_factory(opt_level=0)
@@ -198,16 +181,16 @@ def _decided(
     asked = {*must_keep, *must_recompute}
     forms = Forms(mod, name, caller, first.program, first.total, asked, chooser)
     if policy == AUTO:
-        return _by_itself(forms)
+        return by_default(forms)
     if policy == OFFLOAD:
         planner = forms.chooser(forms.with_own_rows).planner
         return Decided(planner, planner.free)
     if budget_bytes is None and _known(policy or "free") not in _DEAR:
-        found = _by_policy(forms, policy or "free")
+        found = by_policy(forms, policy or "free")
         is_as_written = found.planner.program is first.program and not found.plan.changes
         if policy == "none" or asked or not is_as_written:
             return found
-        return _all_kept(forms, mod, forms.chooser(mod))
+        return all_kept(forms, mod, forms.chooser(mod))
     plans = KeptPlans(
         mod, (name, budget_bytes, policy, *map(tuple, (must_keep, must_recompute)), caller)
     )
@@ -215,9 +198,9 @@ def _decided(
     if kept is not None:
         return Decided(*kept)
     if budget_bytes is None:
-        found = _by_policy(forms, _known(policy or "free"))
+        found = by_policy(forms, _known(policy or "free"))
     else:
-        found = _within(forms, budget_bytes)
+        found = within_budget(forms, budget_bytes)
     plans.write(found.plan, forms.number(found.planner.program), found.limit)
     return found
 
@@ -281,102 +264,6 @@ def temporary_bytes_of(mod: IRModule, name: str, caller: Caller | None = None) -
 def _as_run(mod: IRModule, caller: Caller | None) -> IRModule:
     """The module as it is once its adjoint is planned."""
     return UpdateInLoops()(mod) if caller is not None and caller.updates_in_loops else mod
-
-
-def _by_itself(forms: Forms) -> Decided:
-    """About the plan of "free" where that takes no longer, else one that keeps all.
-
-    What hardly lowers the peak is not computed again. Also where all is kept, loops that would
-    stack much in vain do not, large gradients of few numbers come one after the other, and data
-    that the gradients of kernels turn waits for them.
-    """
-    mod, chooser = forms.mod, forms.chooser(forms.mod)
-    if chosen_platform() != "cpu":
-        return Decided(chooser.planner, chooser.planner.none)
-    for _, lean in forms.lean(mod, to="free"):
-        lean_chooser = forms.chooser(lean)
-        if lean_chooser.planner.none.peak <= _FASTER * chooser.planner.none.peak:
-            mod, chooser = lean, lean_chooser
-            break
-    everything = chooser.planner.none
-    if everything.peak >= SMALL:
-        planner, plan = _planned_by_itself(forms, everything, chooser)
-        most = int(_WORTH * everything.peak)
-        if plan.peak <= most:
-            return Decided(planner, planner.with_spare_room(plan, most))
-    return _all_kept(forms, mod, chooser)
-
-
-def _all_kept(forms: Forms, mod: IRModule, chooser: Chooser) -> Decided:
-    """The plan that keeps everything; data that the gradients of kernels turn waits for them."""
-    late = with_turned_data(mod, forms.name)
-    planner = (chooser if late is mod else forms.chooser(late)).planner
-    return Decided(planner, planner.none)
-
-
-def _planned_by_itself(forms: Forms, everything: Plan, chooser: Chooser) -> tuple[Planner, Plan]:
-    """The plan that costs no time: of what lies in caches, little is computed again."""
-    if everything.peak >= LARGE:
-        planner, plan, _ = _by_policy(forms, "free")
-        return planner, plan
-    is_lean = everything.program.function is not function_of(forms.mod, forms.name)
-    planner = (chooser if is_lean else forms.chooser(forms.tied)).planner
-    return planner, planner.light
-
-
-def _by_policy(forms: Forms, policy: str) -> Decided:
-    """The plan of a policy, with loops that save less where that takes less memory.
-
-    Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
-    memory gets no more than by "balanced".
-    """
-    everything = forms.chooser(forms.mod)
-    none = everything.planner.none
-    if policy == "none":
-        return Decided(everything.planner, none)
-    choosers = [(POLICIES[0], forms.chooser(forms.tied))]
-    choosers += [(level, forms.chooser(mod)) for level, mod in forms.lean(forms.tied, to=policy)]
-
-    def followed(policy: str) -> tuple[Chooser, Plan]:
-        allowed = POLICIES[: POLICIES.index(policy) + 1]
-        known = [way for level, way in choosers if level in allowed]
-        best = min(known, key=lambda way: way.planner.by_policy(policy).peak)
-        plan = best.planner.by_policy(policy)
-        return (best, plan) if plan.peak <= _WORTH * none.peak else (everything, none)
-
-    way, plan = followed(policy)
-    if policy == "minimal":
-        other, before = followed("balanced")
-        with suppress(NoCompilerError):  # then what is predicted is all that is known
-            if before != plan and other.bytes_of(before) <= way.bytes_of(plan):
-                way, plan = other, before
-    return Decided(way.planner, plan)
-
-
-def _within(forms: Forms, budget: Budget) -> Decided:
-    """The first plan that keeps a budget, of loops that save all first, then ever less."""
-    found, name = forms.chooser(forms.mod), forms.name
-    none = found.planner.none
-    limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
-    if found.bytes_of(none) <= limit:
-        return Decided(found.planner, none, limit)
-    least = least_bytes(found.planner.program) if chosen_platform() == "cpu" else Bound()
-    if least.bytes > limit:
-        raise MemoryPlanError(
-            f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
-            "at least that, or a smaller batch"
-        )
-    for other in chain([forms.tied], (leaner for _, leaner in forms.lean(forms.tied))):
-        one = found if other is forms.mod else forms.chooser(other)
-        plan = one.within(limit)
-        if plan is not None:
-            return Decided(one.planner, plan, limit)
-    proof = f". No plan can need less than is needed at once: {least}" if least.bytes else ""
-    raise MemoryPlanError(
-        f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
-        f"{found.least:,} bytes beside arguments and results; give at least that, or a smaller "
-        f"batch{proof}"
-    )
 
 
 def _known(policy: str) -> str:

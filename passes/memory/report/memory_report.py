@@ -13,13 +13,13 @@ from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.ops.platform import PLATFORM, lowering_for
 
 from ..planning.budget import Budget
+from ..planning.decisions import Decided
 from ..planning.plan import Plan
 from ..planning.planner import Planner
 from ..program.caller import Caller
 from ..program.program import Program
 from ..rematerialize import (
     OFFLOAD,
-    Decided,
     bytes_by_xla,
     decided,
     temporary_bytes_of,

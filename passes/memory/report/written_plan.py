@@ -18,12 +18,12 @@ from relaxjax.passes.differentiation.gradient import function_of
 from ..loops.host_stacks import is_fetched, is_sent
 from ..offload import without_offload
 from ..planning.budget import MEMORY_BUDGET
+from ..planning.decisions import Decided
 from ..planning.plan import Plan
 from ..planning.planner import Planner
 from ..program.caller import Caller, with_open_caller
 from ..program.program import Program, check_sizes
 from ..program.schedule import Task, Wait, task_of
-from ..rematerialize import Decided
 
 
 class WrittenPlan(NamedTuple):

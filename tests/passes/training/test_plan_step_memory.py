@@ -99,7 +99,7 @@ def test_loops_stack_no_more_than_they_need(monkeypatch: pytest.MonkeyPatch) -> 
     """Rolled layers stack their products, not also what each got from the one before."""
     # A GELU is more beside such small products than beside usual ones, and so are six layers less.
     monkeypatch.setattr("relaxjax.passes.memory.planning.forms.FREE", 0.1)
-    monkeypatch.setattr("relaxjax.passes.memory.rematerialize._FASTER", 0.75)
+    monkeypatch.setattr("relaxjax.passes.memory.planning.decisions._FASTER", 0.75)
     kept = trained(trainable(roll_blocks=True, memory_policy="none"))
     lean = trained(trainable(roll_blocks=True))
     assert lean[0] <= 0.65 * kept[0]
@@ -112,7 +112,7 @@ def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) 
     assert "_again" not in trainable().script()
     monkeypatch.setattr("relaxjax.passes.memory.planning.estimate.SMALL", 1024)
     for limit in ("SMALL", "LARGE"):
-        monkeypatch.setattr(f"relaxjax.passes.memory.rematerialize.{limit}", 1024)
+        monkeypatch.setattr(f"relaxjax.passes.memory.planning.decisions.{limit}", 1024)
     assert_structural_equal(trainable(), trainable(memory_policy="auto"))
     again, by_free = (trainable(memory_policy=p).script().count("_again") for p in (None, "free"))
     assert 0 < again <= by_free

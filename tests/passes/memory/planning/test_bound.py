@@ -10,7 +10,6 @@ import pytest
 
 import relaxjax
 from relaxjax import IRModule, memory
-from relaxjax.passes.memory import rematerialize
 from relaxjax.passes.memory.planning.bound import Bound, least_bytes
 from relaxjax.passes.memory.planning.choice import Chooser
 from relaxjax.passes.memory.program.program import Program
@@ -129,7 +128,9 @@ def test_a_budget_below_it_is_refused_before_any_plan(monkeypatch: pytest.Monkey
 def test_where_nothing_is_proven_the_least_that_was_found_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rematerialize, "least_bytes", lambda program: Bound())
+    monkeypatch.setattr(
+        "relaxjax.passes.memory.planning.decisions.least_bytes", lambda program: Bound()
+    )
     with pytest.raises(MemoryPlanError) as caught:
         decided(adjoint("convolutions"), ADJOINT, 1)
     assert str(caught.value).endswith("; give at least that, or a smaller batch")

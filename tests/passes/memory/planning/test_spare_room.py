@@ -76,7 +76,7 @@ def test_nothing_small_is_looked_at(planner: Planner) -> None:
 def test_the_default_computes_less_again_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relaxjax.passes.memory.planning.estimate.SMALL", 1024)
     for limit in ("SMALL", "LARGE"):
-        monkeypatch.setattr(f"relaxjax.passes.memory.rematerialize.{limit}", 1024)
+        monkeypatch.setattr(f"relaxjax.passes.memory.planning.decisions.{limit}", 1024)
     mod = narrowing()
     free, default = (Rematerialize("main_adjoint", policy=p)(mod) for p in ("free", "auto"))
     texts = [made.script().count("_again") for made in (mod, default, free)]

@@ -1,0 +1,131 @@
+"""Which plan is followed: by default, by a policy, or within a budget."""
+
+from contextlib import suppress
+from itertools import chain
+from typing import NamedTuple
+
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering.interpreter import NoCompilerError
+from relaxjax.ops.platform import chosen_platform
+from relaxjax.passes.differentiation.gradient import function_of
+
+from ..program.step import MemoryPlanError
+from .bound import Bound, least_bytes
+from .budget import Budget, budget_in_bytes
+from .choice import Chooser
+from .estimate import LARGE, SMALL
+from .forms import Forms
+from .plan import Plan
+from .planner import POLICIES, Planner
+from .turned_data import with_turned_data
+
+# A plan is followed whose predicted peak is at most this share of that of keeping everything: to
+# save less is not worth the operations, and may be an error of the prediction.
+_WORTH = 0.85
+# The same for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
+# lose: their loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
+_FASTER = 0.7
+
+
+class Decided(NamedTuple):
+    """The plan that is followed, and the planner that knows the one which keeps everything."""
+
+    planner: Planner
+    plan: Plan
+    limit: int | None = None  # the bytes of the budget
+
+
+def by_default(forms: Forms) -> Decided:
+    """About the plan of "free" where that takes no longer, else one that keeps all.
+
+    What hardly lowers the peak is not computed again. Also where all is kept, loops that would
+    stack much in vain do not, large gradients of few numbers come one after the other, and data
+    that the gradients of kernels turn waits for them.
+    """
+    mod, chooser = forms.mod, forms.chooser(forms.mod)
+    if chosen_platform() != "cpu":
+        return Decided(chooser.planner, chooser.planner.none)
+    for _, lean in forms.lean(mod, to="free"):
+        lean_chooser = forms.chooser(lean)
+        if lean_chooser.planner.none.peak <= _FASTER * chooser.planner.none.peak:
+            mod, chooser = lean, lean_chooser
+            break
+    everything = chooser.planner.none
+    if everything.peak >= SMALL:
+        planner, plan = _plan_without_cost(forms, everything, chooser)
+        most = int(_WORTH * everything.peak)
+        if plan.peak <= most:
+            return Decided(planner, planner.with_spare_room(plan, most))
+    return all_kept(forms, mod, chooser)
+
+
+def all_kept(forms: Forms, mod: IRModule, chooser: Chooser) -> Decided:
+    """The plan that keeps everything; data that the gradients of kernels turn waits for them."""
+    late = with_turned_data(mod, forms.name)
+    planner = (chooser if late is mod else forms.chooser(late)).planner
+    return Decided(planner, planner.none)
+
+
+def _plan_without_cost(forms: Forms, everything: Plan, chooser: Chooser) -> tuple[Planner, Plan]:
+    """The plan that costs no time: of what lies in caches, little is computed again."""
+    if everything.peak >= LARGE:
+        planner, plan, _ = by_policy(forms, "free")
+        return planner, plan
+    is_lean = everything.program.function is not function_of(forms.mod, forms.name)
+    planner = (chooser if is_lean else forms.chooser(forms.tied)).planner
+    return planner, planner.light
+
+
+def by_policy(forms: Forms, policy: str) -> Decided:
+    """The plan of a policy, with loops that save less where that takes less memory.
+
+    Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
+    memory gets no more than by "balanced".
+    """
+    everything = forms.chooser(forms.mod)
+    none = everything.planner.none
+    if policy == "none":
+        return Decided(everything.planner, none)
+    choosers = [(POLICIES[0], forms.chooser(forms.tied))]
+    choosers += [(level, forms.chooser(mod)) for level, mod in forms.lean(forms.tied, to=policy)]
+
+    def followed(policy: str) -> tuple[Chooser, Plan]:
+        allowed = POLICIES[: POLICIES.index(policy) + 1]
+        known = [way for level, way in choosers if level in allowed]
+        best = min(known, key=lambda way: way.planner.by_policy(policy).peak)
+        plan = best.planner.by_policy(policy)
+        return (best, plan) if plan.peak <= _WORTH * none.peak else (everything, none)
+
+    way, plan = followed(policy)
+    if policy == "minimal":
+        other, before = followed("balanced")
+        with suppress(NoCompilerError):  # then what is predicted is all that is known
+            if before != plan and other.bytes_of(before) <= way.bytes_of(plan):
+                way, plan = other, before
+    return Decided(way.planner, plan)
+
+
+def within_budget(forms: Forms, budget: Budget) -> Decided:
+    """The first plan that keeps a budget, of loops that save all first, then ever less."""
+    found, name = forms.chooser(forms.mod), forms.name
+    none = found.planner.none
+    limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
+    if found.bytes_of(none) <= limit:
+        return Decided(found.planner, none, limit)
+    least = least_bytes(found.planner.program) if chosen_platform() == "cpu" else Bound()
+    if least.bytes > limit:
+        raise MemoryPlanError(
+            f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
+            "at least that, or a smaller batch"
+        )
+    for other in chain([forms.tied], (leaner for _, leaner in forms.lean(forms.tied))):
+        one = found if other is forms.mod else forms.chooser(other)
+        plan = one.within(limit)
+        if plan is not None:
+            return Decided(one.planner, plan, limit)
+    proof = f". No plan can need less than is needed at once: {least}" if least.bytes else ""
+    raise MemoryPlanError(
+        f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
+        f"{found.least:,} bytes beside arguments and results; give at least that, or a smaller "
+        f"batch{proof}"
+    )
