@@ -5,7 +5,7 @@ import linecache
 import os
 import threading
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, wraps
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -78,6 +78,7 @@ def _share_executables(most: int, kept: KeptPrograms | None) -> None:
     make = compiler.backend_compile_and_load
     known: dict[tuple[Any, ...], Any] = {}
 
+    @wraps(make)
     def shared(backend: Any, module: Any, devices: Any, options: Any, callbacks: Any) -> Any:
         if callbacks:
             return make(backend, module, devices, options, callbacks)

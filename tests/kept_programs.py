@@ -7,7 +7,6 @@ a program comes from are left out. `pytest --cache-clear` forgets them all.
 """
 
 import os
-import platform
 import re
 import time
 from collections.abc import Callable
@@ -21,6 +20,8 @@ from typing import Any
 
 import jax
 import pytest
+
+from relaxjax.passes.infrastructure.kept_files import processor
 
 _UNUSED_FOR = 3 * 24 * 3600.0  # seconds, after which a program is forgotten
 _NAMES = re.compile(r'loc\("([^"]*)"[()]')  # behind the name of a file stands a line
@@ -52,7 +53,7 @@ class KeptPrograms:
     @cached_property
     def _compiler(self) -> str:
         flags = os.environ.get("XLA_FLAGS", "")
-        return f"jaxlib {version('jaxlib')} {flags} {_cpu()}"
+        return f"jaxlib {version('jaxlib')} {flags} {processor()}"
 
     def forget_unused(self) -> None:
         """Delete what no run has used for days: each change of a lowering makes others."""
@@ -70,14 +71,6 @@ def kept_folder(config: pytest.Config, name: str) -> Path | None:
         return Path(cache.mkdir(name)) if cache else None
     except OSError:
         return None
-
-
-def _cpu() -> str:
-    """What tells CPUs apart that run different programs, such as on a disk that machines share."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    told = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
-    return "\n".join([platform.machine(), platform.processor(), *dict.fromkeys(told)])
 
 
 def _read(path: Path, backend: Any, devices: Any, options: Any) -> Any:

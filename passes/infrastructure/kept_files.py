@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import platform
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -10,10 +12,13 @@ from typing import Any
 
 import jax
 
+from relaxjax.ir.whole_file import write_whole
 from relaxjax.lowering.cache_folder import cache_folder, is_usable
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.nn.accelerated_attention import gpu_here
 from relaxjax.ops.platform import chosen_platform
+
+MOST_BYTES = 2**28  # of all files of a kind; those that were used longest ago go first
 
 
 def kept_folder(name: str) -> Path | None:
@@ -22,6 +27,46 @@ def kept_folder(name: str) -> Path | None:
     if folder is None or not (is_usable(folder) and is_usable(folder / name)):
         return None
     return folder / name
+
+
+def read_kept(path: Path, kind: bytes) -> bytes | None:
+    """What a file holds, None where there is none; one that is not as it was written is an error.
+
+    What is used last goes last where there are too many.
+    """
+    try:
+        head, _, content = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if head != _head(kind, content):
+        raise ValueError("it is damaged")
+    with suppress(OSError):
+        os.utime(path)
+    return content
+
+
+def write_kept(path: Path, kind: bytes, content: bytes) -> None:
+    """Leave a file for `read_kept`, unless it takes a good part of the room or the disk is full."""
+    if len(content) > MOST_BYTES // 8:
+        return
+    with suppress(OSError):  # of a disk that is full, or a folder that has gone
+        write_whole(path, _head(kind, content) + b"\n" + content)
+        make_room(path.parent, path.suffix)
+
+
+def _head(kind: bytes, content: bytes) -> bytes:
+    return kind + b" " + hashlib.sha256(content).hexdigest().encode()
+
+
+def make_room(folder: Path, suffix: str) -> None:
+    """Remove the files that were used longest ago, as far as there are too many bytes."""
+    found = [(place.stat(), place) for place in folder.glob(f"*{suffix}")]
+    total = sum(stat.st_size for stat, _ in found)
+    for stat, place in sorted(found, key=lambda pair: pair[0].st_mtime):
+        if total <= MOST_BYTES:
+            return
+        place.unlink(missing_ok=True)
+        total -= stat.st_size
 
 
 def versions() -> str:
@@ -52,6 +97,17 @@ def settings() -> tuple[Any, ...]:
         os.environ.get("XLA_FLAGS", ""),
         flags,
     )
+
+
+@cache
+def processor() -> str:
+    """What machine code goes by: its processor, with all that this can do, and its cores."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n", 1)[0].splitlines()
+    except OSError:  # another system
+        lines = []
+    known = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
+    return repr((platform.machine(), platform.processor(), os.cpu_count(), known))
 
 
 @cache

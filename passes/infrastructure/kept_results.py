@@ -6,12 +6,10 @@ platform, and JAX's settings. What Python functions of the user's have a part in
 their code may change without a sign.
 """
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +23,15 @@ from relaxjax.ir.op import OPS, Op
 from relaxjax.ir.serialize import load_json, save_json
 from relaxjax.ir.span import Span
 from relaxjax.ir.walk import post_order
-from relaxjax.ir.whole_file import write_whole
 from relaxjax.ir.wording import a_kind
 from relaxjax.ops.lax.prototypes import LEARNED
 
 from .context import PassContext
-from .kept_files import code, digest_of, kept_folder, settings
+from .kept_files import code, digest_of, kept_folder, read_kept, settings, write_kept
 from .pause_gc import collector_paused
 
 LEAST_SECONDS = 0.25  # what is made in less is made again
 MOST_CONSTANTS = 2**22  # bytes of the numbers in a program, which are a part of its text
-MOST_BYTES = 2**28  # of all files; the oldest go first
 
 _FORMAT = b"relaxjax kept program 1"
 _FOLDER = "programs"
@@ -43,28 +39,31 @@ _FOLDER = "programs"
 
 def kept_or_made(
     mod: IRModule, goes_by: Callable[[], Any], make: Callable[[], IRModule], zeros: str = ""
-) -> IRModule:
-    """What `make` gives for a module, of the disk if it is there.
+) -> tuple[IRModule, str]:
+    """What `make` gives for a module, of the disk if it is there, and what it is known by.
 
     `goes_by` gives all that it depends on beside the module, as something whose `repr` tells it;
-    None where nothing does. `zeros` is an attribute of the result with big constants of zeros.
+    None where nothing does: it is not kept then, and known by nothing. `zeros` is an attribute of
+    the result with big constants of zeros.
     """
     with collector_paused():
         path = _path(mod, goes_by)
-        found = None if path is None else _read(path, zeros)
+        if path is None:
+            return make(), ""
+        found = _read(path, zeros)
         if found is not None:
-            return found
+            return found, path.stem
         began = time.perf_counter()
         made = make()
-        if path is not None and time.perf_counter() - began >= LEAST_SECONDS:
+        if time.perf_counter() - began >= LEAST_SECONDS:
             _write(path, made, zeros)
-        return made
+        return made, path.stem
 
 
 def text_of(mod: IRModule) -> tuple[str, Sequence[Any]]:
     """A module as its text, and what that leaves out: the lines, and whose derivatives they are."""
     beside: list[Any] = []
-    for node in _nodes(mod):
+    for node in nodes_of(mod):
         beside.append(_place(node.span))
         if isinstance(node, SeqExpr):
             bindings = node.bindings()
@@ -83,7 +82,7 @@ def _path(mod: IRModule, goes_by: Callable[[], Any]) -> Path | None:
     if context.instruments or context.trace is not None or context.config or not code():
         return None  # passes that somebody watches are to run
     folder = kept_folder(_FOLDER)
-    if folder is None or not is_ours(_nodes(mod)):
+    if folder is None or not is_ours(nodes_of(mod)):
         return None
     others = goes_by()
     if others is None:
@@ -108,7 +107,7 @@ def _is_own(operator: Op) -> bool:
     return is_own and operator.name.removeprefix("lax.") not in LEARNED
 
 
-def _nodes(mod: IRModule) -> Iterator[Expr]:
+def nodes_of(mod: IRModule) -> Iterator[Expr]:
     for function in mod.functions.values():
         if isinstance(function, Function):
             yield from post_order(function)
@@ -119,51 +118,24 @@ def _nodes(mod: IRModule) -> Iterator[Expr]:
 def _read(path: Path, zeros: str) -> IRModule | None:
     """What is kept in a file; one that holds no whole program is told, and written anew."""
     try:
-        head, _, content = path.read_bytes().partition(b"\n")
-        if head != _head(content):
-            raise ValueError("it is damaged")
+        content = read_kept(path, _FORMAT)
+        if content is None:
+            return None
         mod = load_json(content)
         if not isinstance(mod, IRModule):
             raise ValueError(f"it holds {a_kind(mod)}")
-        found = _with_zeros(mod, zeros)
-    except OSError:
-        return None
+        return _with_zeros(mod, zeros)
     except (ValueError, KeyError, TypeError) as error:
         warnings.warn(
             f"{path} holds no program that can be read, so that it is made anew: {error!r}",
             stacklevel=2,
         )
         return None
-    with suppress(OSError):
-        os.utime(path)  # what is used last goes last
-    return found
 
 
 def _write(path: Path, mod: IRModule, zeros: str) -> None:
-    try:
-        content = save_json(_without_zeros(mod, zeros)).encode()
-    except (TypeError, ValueError):  # what has no form in a file is made anew each time
-        return
-    if len(content) > MOST_BYTES // 8:
-        return
-    with suppress(OSError):  # of a disk that is full, or a folder that has gone
-        write_whole(path, _head(content) + b"\n" + content)
-        _make_room(path.parent)
-
-
-def _head(content: bytes) -> bytes:
-    return _FORMAT + b" " + sha256(content).hexdigest().encode()
-
-
-def _make_room(folder: Path) -> None:
-    """Remove the files that were used longest ago, as far as there are too many bytes."""
-    found = [(place.stat(), place) for place in folder.glob("*.program")]
-    total = sum(stat.st_size for stat, _ in found)
-    for stat, place in sorted(found, key=lambda pair: pair[0].st_mtime):
-        if total <= MOST_BYTES:
-            return
-        place.unlink(missing_ok=True)
-        total -= stat.st_size
+    with suppress(TypeError, ValueError):  # what has no form in a file is made anew each time
+        write_kept(path, _FORMAT, save_json(_without_zeros(mod, zeros)).encode())
 
 
 def _without_zeros(mod: IRModule, name: str) -> IRModule:

@@ -138,7 +138,8 @@ def SetupTrainer(
         ):
             mod = one(mod)
         evaluation = AppendEvaluation(function, outputs)
-        return with_step_passes(mod, options, [evaluation], (function.script(), outputs))
+        evaluated = function.script(), outputs
+        return with_step_passes(mod, options, [evaluation], evaluated)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,13 +166,22 @@ class StepOptions:
 
 
 def with_step_passes(
-    mod: IRModule, options: StepOptions, evaluation: Sequence[Pass] = (), evaluated: Any = None
-) -> IRModule:
-    """The module after `step_passes`; `evaluated` tells what `evaluation` goes by."""
+    mod: IRModule,
+    options: StepOptions,
+    evaluation: Sequence[Pass] = (),
+    evaluated: Any = None,
+    before: Sequence[Pass] = (),
+) -> tuple[IRModule, str]:
+    """The module after the passes `before` and `step_passes`, and what it is known by on disk.
+
+    `evaluated` tells what `evaluation` goes by.
+    """
 
     def made() -> IRModule:
         result = mod
-        for one in step_passes(mod, options, evaluation):
+        for one in before:
+            result = one(result)
+        for one in step_passes(result, options, evaluation):
             result = one(result)
         return result
 

@@ -103,9 +103,8 @@ def kept_or_written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRM
         return written(mod, wanted, memory)
 
     def made() -> IRModule:
-        return kept_or_made(
-            mod, lambda: (tuple(wanted), memory), lambda: written(mod, wanted, memory)
-        )
+        goes_by = tuple(wanted), memory
+        return kept_or_made(mod, lambda: goes_by, lambda: written(mod, wanted, memory))[0]
 
     settings = (
         x64_enabled(),

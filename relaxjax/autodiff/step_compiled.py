@@ -9,8 +9,9 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec, auto_axes
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
+from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
 from relaxjax.trainable.gathering import with_gathered_params
-from relaxjax.trainable.names import TRAIN_STEP
+from relaxjax.trainable.names import OPTIM_STATE, TRAIN_STEP
 
 from .sharding import check_whole
 from .step_module import Counts
@@ -19,9 +20,16 @@ from .widths import in_own_dtypes
 
 
 def compiled(
-    module: IRModule, program: JaxProgram, counts: Counts, places: StepPlaces | None = None
+    module: IRModule,
+    known_as: str,
+    program: JaxProgram,
+    counts: Counts,
+    places: StepPlaces | None = None,
 ) -> tuple[Any, Any]:
-    """The step that takes the memory of its state, and the one for a state that JAX traces."""
+    """The step that takes the memory of its state, and the one for a state that JAX traces.
+
+    The first is that of the disk, if what is `known_as` this has been compiled before.
+    """
     mesh = None if places is None else places.mesh
     gathered = with_gathered_params(module, mesh)
     step = in_own_dtypes(to_jax(gathered, TRAIN_STEP), gathered, TRAIN_STEP)
@@ -38,7 +46,10 @@ def compiled(
     inside = jax.custom_jvp(run)
     inside.defjvp(_no_derivative)
     where: dict[str, Any] = {} if places is None else {"out_shardings": places.given}
-    return jax.jit(run, donate_argnums=(0, 1, 2, 3), **where), jax.jit(inside, **where)
+    own: Any = jax.jit(run, donate_argnums=(0, 1, 2, 3), **where)
+    if known_as and places is None:
+        own = KeptExecutable(own, module.without_attr(OPTIM_STATE), known_as)
+    return own, jax.jit(inside, **where)
 
 
 def check_unmapped(arrays: Iterable[Any]) -> None:

@@ -23,8 +23,10 @@ class Counts:
     states: int
 
 
-def with_step(program: JaxProgram, counts: Counts, options: StepOptions) -> IRModule:
+def with_step(program: JaxProgram, counts: Counts, options: StepOptions) -> tuple[IRModule, str]:
     """The module with `train_step`, of the program of a loss called `backbone_loss`.
+
+    Beside it stands what it is known by on disk.
 
     The program takes the arrays of the batch, the parameters and the states, and gives the loss,
     whatever it gives beside it, and the new states. The step gives what is beside it, too, and
@@ -38,9 +40,8 @@ def with_step(program: JaxProgram, counts: Counts, options: StepOptions) -> IRMo
             STATE_NUM: counts.states,
         }
     )
-    for one in (FoldConstant(), EliminateCommonSubexpr(), RaiseOps()):
-        mod = one(mod)
-    return with_step_passes(mod, options)
+    before = FoldConstant(), EliminateCommonSubexpr(), RaiseOps()
+    return with_step_passes(mod, options, before=before)
 
 
 def results_of(

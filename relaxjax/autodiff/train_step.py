@@ -205,10 +205,10 @@ class TrainStep:
                 check_placeable(given.arrays)
             with lowering_for(platform):
                 program, aux = program_of(self.loss, given, self.has_aux)
-                module = with_step(program, given.counts, self._options(program, given))
+                module, known_as = with_step(program, given.counts, self._options(program, given))
             opt_count = len(module.attrs[OPTIM_STATE])
             places = None if placing is None else StepPlaces.of(module, placing.mesh)
-            run, inside = compiled(module, program, given.counts, places)
+            run, inside = compiled(module, known_as, program, given.counts, places)
             step = _Step(module, program, opt_count, run, inside, aux, places)
             if any(isinstance(array, Tracer) for array in program.captured):
                 return step  # they are of one call of whoever traces it

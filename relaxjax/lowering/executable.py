@@ -56,6 +56,7 @@ class Executable(Explorable):
         self.source = source
         self.target = target
         self.cache_size = cache_size
+        self.known_as = ""  # what its programs are kept by on disk, unless by their text
         self._functions: dict[str, CompiledFunction] = {}
 
     def __getitem__(self, name: str) -> CompiledFunction:

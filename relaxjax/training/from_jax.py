@@ -41,6 +41,7 @@ class JaxTraining:
     """A module with a training step, how its arrays are nested outside, and their first values."""
 
     module: IRModule
+    known_as: str  # on disk
     nested: Nested
     params: tuple[Any, ...]
     states: tuple[Any, ...]
@@ -69,7 +70,7 @@ def training_of(
         own = _with_constants(program)
         spread = spread_by_name(options.spread, own, given)
         stored = replace(_stored(options, given, optimizer), spread=spread)
-        module = with_step(own, given.counts, stored)
+        module, known_as = with_step(own, given.counts, stored)
     beside = tuple(program.avals[1 : len(program.avals) - len(given.states)])
     nested = Nested(
         nestings=given.nestings,
@@ -80,7 +81,7 @@ def training_of(
         evaluation=Evaluation.of(evaluation, given),
     )
     evaluated = _with_evaluation(module, own, given.counts)
-    return JaxTraining(evaluated, nested, given.params, given.states)
+    return JaxTraining(evaluated, known_as, nested, given.params, given.states)
 
 
 def arguments_of(

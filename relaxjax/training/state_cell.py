@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import jax
 import numpy as np
 
+from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
@@ -64,7 +65,8 @@ class Interrupts:
 T = TypeVar("T")
 
 # CPython's `extend` is written in C: it runs the program and puts its result here in one call,
-# which no signal parts, and that costs a step nothing. Elsewhere signals have to be held.
+# which no signal parts, and that costs a step nothing. Elsewhere signals have to be held, and where
+# a program is written in Python in part.
 _EXTENDS_IN_ONE_CALL = sys.implementation.name == "cpython"
 
 
@@ -103,7 +105,7 @@ class StateCell(Generic[T]):
         return found
 
     def _run(self, program: Callable[..., Any], args: tuple[Any, ...]) -> tuple[jax.Array, ...]:
-        if _EXTENDS_IN_ONE_CALL:
+        if _EXTENDS_IN_ONE_CALL and not isinstance(program, KeptExecutable):
             self._results.extend(map(program, (self.state,), *((arg,) for arg in args)))
         else:
             with Interrupts() as interrupts:

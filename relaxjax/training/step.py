@@ -1,7 +1,9 @@
 """One training step as one executable."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -10,13 +12,16 @@ import jax.numpy as jnp
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import operator_name
 from relaxjax.ir.types import TupleType
+from relaxjax.ir.walk import post_order
 from relaxjax.lowering import Executable
-from relaxjax.lowering.traits import needs_x64
+from relaxjax.lowering.traits import has_symbols, needs_x64, reachable
 from relaxjax.ops.platform import PLATFORM
+from relaxjax.passes.infrastructure.kept_executables import KeptExecutable, flops_of
 from relaxjax.passes.training.fuse_train_step import with_calls
 from relaxjax.trainable.gathering import with_gathered_params
-from relaxjax.trainable.names import LOSS_SCALE, TRAIN_STEP
+from relaxjax.trainable.names import LOSS_SCALE, OPTIM_STATE, TRAIN_STEP
 
 from .batches.ids import is_on_host
 from .devices.communication import CommunicationReport, report_of
@@ -60,7 +65,7 @@ def step_of(
     if placement.mesh not in steps:
         mod = executable.mod
         made = mod.with_attr(PLATFORM, made_for) if made_for else mod
-        steps[placement.mesh] = TrainStep(made, placement)
+        steps[placement.mesh] = TrainStep(made, placement, executable.known_as)
     return steps[placement.mesh]
 
 
@@ -86,13 +91,10 @@ class TrainStep:
     last step.
     """
 
-    def __init__(self, mod: IRModule, placement: Placement) -> None:
+    def __init__(self, mod: IRModule, placement: Placement, known_as: str = "") -> None:
         mod = with_gathered_params(mod, placement.mesh)
         self._mod, self._placement = mod, placement
         self._train_step = with_gradients(mod, TRAIN_STEP)
-        # What is checked is given the gradients. Its old state lives beside the new one in any
-        # case, so that updates in loops would save it nothing.
-        self._step_with_gradients = with_gradients(with_calls(mod), TRAIN_STEP)
         self._is_dynamic = mod.attrs.get(LOSS_SCALE) == "dynamic"
         self._needs_x64 = needs_x64(mod, TRAIN_STEP)
         result = mod[TRAIN_STEP].ret_ty
@@ -100,6 +102,7 @@ class TrainStep:
         self._loss = Var("loss", result.fields[0])
         self._counts: dict[tuple[Any, ...], int] = {}
         self.one = self._jitted(self._run, 1, placement)
+        self._kept = self._of_the_disk(known_as) if placement.mesh is None else None
         self.many = self._jitted(self._run_many, 1, placement)
         self.one_checked = self._jitted(self._run_checked, 2, placement)
         self.many_checked = self._jitted(self._run_many_checked, 2, placement)
@@ -114,6 +117,28 @@ class TrainStep:
         results = (*[placement.whole] * numbers, TrainState(*placement.state))
         return jax.jit(run, donate_argnums=0, out_shardings=results)
 
+    def _of_the_disk(self, known_as: str) -> KeptExecutable | None:
+        """`one` as an earlier process may have compiled it, where there is one program of it."""
+        if has_symbols(self._mod, TRAIN_STEP):
+            return None
+        attrs = self._mod.without_attr(OPTIM_STATE).attrs
+        made_of = IRModule(dict(reachable(self._mod, TRAIN_STEP)), attrs)
+        return KeptExecutable(self.one, made_of, known_as)
+
+    @cached_property
+    def _step_with_gradients(self) -> Any:
+        """What is checked is given the gradients.
+
+        Its old state lives beside the new one in any case, so that updates in loops would save it
+        nothing.
+        """
+        return with_gradients(with_calls(self._mod), TRAIN_STEP)
+
+    @property
+    def one_or_kept(self) -> Callable[..., Any]:
+        """`one`, or what is kept of it on disk, or to be kept."""
+        return self.one if self._kept is None or self._kept.is_plain else self._kept
+
     def best_count(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int:
         """How many steps one call had better make, by what a step computes.
 
@@ -125,11 +150,18 @@ class TrainStep:
         if not arrays or most <= 1 or not all(map(is_on_host, arrays)):
             return 1
         if shapes not in self._counts:
-            lowered = self.one.lower(state, inputs, targets)
-            flops = (lowered.cost_analysis() or {}).get("flops", _SMALL_STEP)
-            is_small = flops < _SMALL_STEP and "convolution" not in lowered.as_text()
+            args = state, inputs, targets
+            kept = self._kept
+            flops = flops_of(self.one.lower(*args)) if kept is None else kept.flops(args)
+            is_small = flops is not None and flops < _SMALL_STEP and not self._has_convolutions
             self._counts[shapes] = min(most, _STEPS_PER_CALL) if is_small else 1
         return self._counts[shapes]
+
+    @cached_property
+    def _has_convolutions(self) -> bool:
+        reached = (function for _, function in reachable(self._mod, TRAIN_STEP))
+        names = (operator_name(expr) or "" for function in reached for expr in post_order(function))
+        return any(name.startswith("relax.nn.conv") or "conv_general" in name for name in names)
 
     def temporary_bytes(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int | None:
         """What one step needs beside its arguments and results."""

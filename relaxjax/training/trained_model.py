@@ -181,7 +181,7 @@ class TrainedModel:
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
             self._admission.check_counted(batch[1], False)
-            (loss,) = self._run(self._step.one, *batch)
+            (loss,) = self._run(self._step.one_or_kept, *batch)
         return loss
 
     def update_many(self, inputs: Any, targets: Any = None, count: int | None = None) -> jax.Array:

@@ -142,7 +142,9 @@ class Trainer(Explorable, TrainedModel):
         )
         # The passes have legalised the step; what evaluates is legalised when it is asked for.
         step = training.module.without_functions(EVALUATE)
-        vm = VirtualMachine(build(step, device, legalized=False))
+        built = build(step, device, legalized=False)
+        built.known_as = training.known_as
+        vm = VirtualMachine(built)
         trainer = Trainer(training.module, vm, zero_init_param_state=False, nested=training.nested)
         trainer.load_params(training.params)
         trainer.load_states(training.states)

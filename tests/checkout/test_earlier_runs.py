@@ -107,7 +107,7 @@ def test_other_options_devices_and_flags_compile_anew(
     compiler.compiled(Module())
     monkeypatch.setattr("kept_programs.version", lambda name: "9.9")
     compiler.compiled(Module())
-    monkeypatch.setattr("platform.machine", lambda: "another")
+    monkeypatch.setattr("kept_programs.processor", lambda: "another")
     compiler.compiled(Module())
     assert len(compiler.made) == 6
 

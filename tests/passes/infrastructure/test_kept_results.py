@@ -271,8 +271,8 @@ def test_the_files_that_were_used_longest_ago_go(
         os.utime(folder / f"{number}.program", (number, number))
     os.utime(last, (0, 0))
     trainable()  # is used again
-    monkeypatch.setattr(kept_results, "MOST_BYTES", 3 * size)
-    kept_results._make_room(folder)
+    monkeypatch.setattr(kept_files, "MOST_BYTES", 3 * size)
+    kept_files.make_room(folder, ".program")
     assert {path.name for path in kept(folder)} == {last.name, "2.program", "3.program"}
 
 

@@ -1,0 +1,194 @@
+"""A program as the processor runs it, kept on disk for the next process, which only loads it.
+
+JAX keeps what XLA compiles, too, but finds it by the program that it has traced and lowered, which
+takes longer than to load what is found. Here a program is known by the text of its module, by the
+types of its arguments, and by all that decides what is compiled of them.
+"""
+
+import pickle
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax import monitoring
+from jax.core import Tracer
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.serialize import save_json
+
+from .kept_files import (
+    code,
+    digest_of,
+    kept_folder,
+    processor,
+    read_kept,
+    settings,
+    write_kept,
+)
+from .kept_results import is_ours, nodes_of, text_of
+from .pause_gc import collector_paused
+
+_FORMAT = b"relaxjax kept executable 1"
+_FOLDER = "executables"
+_OF_CALLBACKS = "xla_ffi_python"  # calls of Python, which are those of one process
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+_OF_THE_CACHE = "/jax/compilation_cache/cache_hits"
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A program of a file; it runs for arguments of the types that it was compiled for."""
+
+    run: Callable[..., Any]
+    flops: float | None
+
+
+class KeptExecutable:
+    """A function under `jax.jit` that an earlier process may have compiled.
+
+    `made_of` is the module that it runs, and `known_as` what that is kept by, if it is: else it is
+    known by its text. The first call decides for what types of arguments the executable is; those
+    of others are compiled as ever.
+    """
+
+    def __init__(self, jitted: Any, made_of: IRModule, known_as: str = "") -> None:
+        self.jitted = jitted
+        self.lower = jitted.lower
+        self._made_of, self._known_as = made_of, known_as
+        self._is_known = False  # whether it has been looked for
+        self._loaded: _Loaded | None = None
+        self._missing: Path | None = None  # the file that the first call is to leave
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all calls are those of the function under `jax.jit`."""
+        return self._is_known and self._loaded is None and self._missing is None
+
+    def __call__(self, *args: Any) -> Any:
+        loaded = self._looked_for(args)
+        if loaded is not None:
+            try:
+                return loaded.run(*args)
+            except TypeError:  # of other types, which it finds out before it runs
+                return self.jitted(*args)
+        path, self._missing = self._missing, None
+        if path is None:
+            return self.jitted(*args)
+        return self._first(path, args)
+
+    def flops(self, args: tuple[Any, ...]) -> float | None:
+        """The floating-point operations of a call, by JAX's count before XLA has a part in it."""
+        loaded = self._looked_for(args)
+        return flops_of(self.lower(*args)) if loaded is None else loaded.flops
+
+    def _looked_for(self, args: tuple[Any, ...]) -> "_Loaded | None":
+        """What is there for arguments like these; whether it is, the first of them decide."""
+        if self._is_known or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(args)):
+            return self._loaded
+        with collector_paused():
+            path = self._path(args)
+            if path is not None:
+                self._loaded = _read(path)
+                self._missing = None if self._loaded else path
+        self._is_known = True
+        return self._loaded
+
+    def _first(self, path: Path, args: tuple[Any, ...]) -> Any:
+        """The result of a call that compiles the program, which is kept if that takes long."""
+        lowered = self.lower(*args)  # before the call takes their memory
+        with _events() as events:
+            began = time.perf_counter()
+            result = self.jitted(*args)
+            took = time.perf_counter() - began
+        # XLA writes what it has loaded itself, of JAX's cache, without some of its functions.
+        is_new = _COMPILED in events and _OF_THE_CACHE not in events
+        if is_new and took >= _least_seconds() and _is_saved(self._made_of):
+            _write(path, lowered.compile(), flops_of(lowered))  # JAX compiles it no second time
+        return result
+
+    def _path(self, args: tuple[Any, ...]) -> Path | None:
+        config: Any = jax.config
+        if config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs:
+            return None
+        # Where there are others, arguments say on which device a program runs.
+        if len(jax.devices()) > 1 or jax.devices()[0].platform != "cpu" or not code():
+            return None
+        folder = kept_folder(_FOLDER)
+        if folder is None or not (self._known_as or is_ours(nodes_of(self._made_of))):
+            return None
+        leaves, nesting = jax.tree.flatten(args)
+        types = [(one.shape, one.dtype, one.weak_type) for one in map(jax.typeof, leaves)]
+        program = self._known_as or text_of(self._made_of)
+        goes_by = program, str(nesting), str(types), processor(), settings()
+        return folder / f"{digest_of(goes_by)}.executable"
+
+
+def flops_of(lowered: Any) -> float | None:
+    """The floating-point operations of a program by JAX's count, before XLA has a part in it."""
+    found: float | None = (lowered.cost_analysis() or {}).get("flops")
+    return found
+
+
+def _least_seconds() -> float:
+    """How long what is kept takes to compile at least: as long as for JAX's own cache."""
+    config: Any = jax.config
+    return float(config.jax_persistent_cache_min_compile_time_secs)
+
+
+def _is_saved(mod: IRModule) -> bool:
+    """Whether the text of a module says it all: functions of Python have no form in a file."""
+    try:
+        save_json(mod)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@contextmanager
+def _events() -> Iterator[set[str]]:
+    """What JAX tells that it does meanwhile."""
+    events: set[str] = set()
+
+    def heard(event: str, *_: Any, **__: Any) -> None:
+        events.add(event)
+
+    monitoring.register_event_listener(heard)
+    monitoring.register_event_duration_secs_listener(heard)
+    try:
+        yield events
+    finally:
+        monitoring.unregister_event_listener(heard)
+        monitoring.unregister_event_duration_listener(heard)
+
+
+def _read(path: Path) -> _Loaded | None:
+    """What is kept in a file; one that cannot be loaded is told, and written anew."""
+    try:
+        content = read_kept(path, _FORMAT)
+        if content is None:
+            return None
+        # As machine code would do, this runs what is written there: the folder is the user's own.
+        serialized, taken, given, flops = pickle.loads(content)
+        return _Loaded(deserialize_and_load(serialized, taken, given), flops)
+    except Exception as error:  # whatever JAX and XLA raise about what another one has written
+        warnings.warn(
+            f"{path} holds no program that can be loaded, so that it is compiled anew: {error!r}",
+            stacklevel=2,
+        )
+        return None
+
+
+def _write(path: Path, compiled: Any, flops: float | None) -> None:
+    if _OF_CALLBACKS in (compiled.as_text() or ""):
+        return
+    try:
+        content = pickle.dumps((*serialize(compiled), flops))
+    except Exception:  # whatever JAX and XLA raise of what they cannot write
+        return
+    write_kept(path, _FORMAT, content)

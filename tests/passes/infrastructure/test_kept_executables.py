@@ -1,0 +1,368 @@
+"""A compiled step is kept on disk: the next process that makes it only loads it."""
+
+import _thread
+import inspect
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax._src import compiler
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+from small_models import batch, classifier, counting
+
+import relaxjax
+from relaxjax import Trainer, from_source
+from relaxjax.ir import IRModule
+from relaxjax.passes.infrastructure import kept_executables, kept_files
+from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
+from relaxjax.training.state_cell import StateCell
+from relaxjax.training.step import _STEPS
+
+TEXT = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        return R.add(x, x)
+"""
+MODULE = from_source(TEXT)
+X = jnp.arange(3, dtype="float32")
+
+
+@pytest.fixture(autouse=True)
+def folder(kept_on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    # What the tests have kept of other runs cannot be written again.
+    compiles = inspect.unwrap(compiler.backend_compile_and_load)
+    monkeypatch.setattr(compiler, "backend_compile_and_load", compiles)
+    config: Any = jax.config
+    before = config.jax_persistent_cache_min_compile_time_secs
+    config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    yield kept_on_disk / "executables"
+    config.update("jax_persistent_cache_min_compile_time_secs", before)
+    config.update("jax_compilation_cache_dir", None)  # a trainer sets it
+    reset_cache()
+
+
+@pytest.fixture
+def unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX keeps nothing of its own."""
+    monkeypatch.setattr("relaxjax.training.trained_model.use_compilation_cache", lambda: None)
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.executable"))
+
+
+def twice(mod: IRModule = MODULE, known_as: str = "") -> KeptExecutable:
+    """A function of a process that has not compiled it."""
+    return KeptExecutable(jax.jit(lambda x: x + x), mod, known_as)
+
+
+def only_loaded(step: KeptExecutable) -> KeptExecutable:
+    """One that must not be traced."""
+    step.jitted = step.lower = lambda *_: pytest.fail("it is compiled")
+    return step
+
+
+def test_what_one_has_compiled_the_next_one_loads(folder: Path) -> None:
+    first = twice()(X)
+    assert len(kept(folder)) == 1
+    again = only_loaded(twice())
+    chex.assert_trees_all_equal(again(X), first, X + X)
+    assert not again.is_plain
+
+
+def test_another_process_loads_it_and_traces_nothing(folder: Path) -> None:
+    """There the function that is traced gives another result, and is not asked."""
+    program = """
+import sys
+import jax, jax.numpy as jnp
+from relaxjax import from_source
+from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
+step = KeptExecutable(jax.jit(eval(sys.argv[1])), from_source(sys.argv[2]))
+print(step(jnp.arange(3, dtype="float32")))
+"""
+    environment = {**os.environ, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    environment["JAX_ENABLE_COMPILATION_CACHE"] = "true"
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program, function, TEXT],
+            env=environment,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+        for function in ("lambda x: x * 2 + 1", "lambda x: x")
+    ]
+    assert found == ["[1. 3. 5.]\n"] * 2
+    assert len(kept(folder)) == 1
+
+
+CHANGES: dict[str, Callable[[], Any]] = {
+    "another module": lambda: twice(MODULE.with_attr("a", 1))(X),
+    "another name": lambda: twice(known_as="the name")(X),
+    "another shape": lambda: twice()(jnp.ones(4)),
+    "another dtype": lambda: twice()(X.astype("int32")),
+    "a weak type": lambda: twice()(jnp.asarray(1.0) * 1.0 + 0 * 2.0),
+    "another precision": lambda: _with_precision(),
+}
+
+
+def _with_precision() -> None:
+    with jax.default_matmul_precision("highest"):
+        twice()(X)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_differs_has_a_file_of_its_own(name: str, folder: Path) -> None:
+    twice()(X)
+    CHANGES[name]()
+    assert len(kept(folder)) == 2
+
+
+def test_what_a_module_is_known_as_stands_for_its_text(folder: Path) -> None:
+    twice(known_as="the name")(X)
+    again = only_loaded(twice(MODULE.with_attr("a", 1), "the name"))
+    chex.assert_trees_all_equal(again(X), X + X)
+
+
+def test_another_processor_has_files_of_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twice()(X)
+    monkeypatch.setattr(kept_executables, "processor", lambda: "another one")
+    twice()(X)
+    assert len(kept(folder)) == 2
+
+
+def test_a_processor_is_told_where_linux_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = kept_files.processor.__wrapped__()
+    monkeypatch.setattr(Path, "read_text", _missing)
+    elsewhere = kept_files.processor.__wrapped__()
+    assert "flags" in here
+    assert elsewhere != here
+    assert str(os.cpu_count()) in elsewhere
+
+
+def _missing(*_: Any, **__: Any) -> str:
+    raise FileNotFoundError
+
+
+def test_arguments_of_other_types_are_compiled_as_ever() -> None:
+    step = twice()
+    step(X)
+    chex.assert_trees_all_equal(step(jnp.ones((2, 2), "int32")), 2 * jnp.ones((2, 2), "int32"))
+    chex.assert_trees_all_equal(jax.jit(step)(X), X + X)
+    chex.assert_trees_all_equal(step(X), X + X)
+
+
+def test_a_call_that_jax_traces_decides_nothing(folder: Path) -> None:
+    step = twice()
+    chex.assert_trees_all_equal(jax.vmap(step)(X[None]), (X + X)[None])
+    assert not kept(folder)
+    step(X)
+    assert len(kept(folder)) == 1
+
+
+@pytest.mark.parametrize("damage", ["a byte", "cut off", "of another kind"])
+def test_a_file_that_cannot_be_loaded_is_told_and_written_anew(damage: str, folder: Path) -> None:
+    twice()(X)
+    (path,) = kept(folder)
+    good = path.read_bytes()
+    if damage == "of another kind":
+        kept_files.write_kept(path, kept_executables._FORMAT, b"no program")
+    else:
+        path.write_bytes(good[:-9] if damage == "cut off" else good[:-9] + bytes(9))
+    with pytest.warns(UserWarning, match="holds no program that can be loaded, so that it is"):
+        chex.assert_trees_all_equal(twice()(X), X + X)
+    chex.assert_trees_all_equal(only_loaded(twice())(X), X + X)
+
+
+def test_what_jax_has_loaded_of_its_own_cache_is_not_written_again(
+    folder: Path, tmp_path: Path
+) -> None:
+    """XLA writes such a program without some of its functions, and it fails as it runs."""
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "of JAX"))
+    reset_cache()
+    twice()(X)
+    assert len(kept(folder) or kept(tmp_path / "of JAX" / "executables")) == 1
+    for path in (tmp_path / "of JAX" / "executables").iterdir():
+        path.unlink()
+    jax.clear_caches()
+    chex.assert_trees_all_equal(twice()(X), X + X)
+    assert not kept(tmp_path / "of JAX" / "executables")
+
+
+def test_what_is_in_memory_already_is_not_written(folder: Path) -> None:
+    step = twice()
+    step.jitted(X)
+    step(X)
+    assert not kept(folder)
+    assert step.is_plain
+
+
+def _quick(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(kept_executables, "_least_seconds", lambda: 1e9)
+
+
+def _with_two_devices(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(jax, "devices", lambda: [jax.local_devices()[0]] * 2)
+
+
+def _as_an_archive(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(kept_executables, "code", lambda: "")
+
+
+def _switched_off(patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("RELAXJAX_COMPILATION_CACHE", "off")
+
+
+def _without_serialization(patch: pytest.MonkeyPatch) -> None:
+    def refused(_: Any) -> Any:
+        raise ValueError("Compilation does not support serialization")
+
+    patch.setattr(kept_executables, "serialize", refused)
+
+
+@pytest.mark.parametrize(
+    "where", [_quick, _with_two_devices, _as_an_archive, _switched_off, _without_serialization]
+)
+def test_nothing_is_kept(
+    where: Callable[[pytest.MonkeyPatch], None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where(monkeypatch)
+    chex.assert_trees_all_equal(twice()(X), X + X)
+    assert not kept(folder)
+
+
+@pytest.mark.parametrize("setting", ["jax_debug_nans", "jax_debug_infs", "jax_disable_jit"])
+def test_nothing_is_loaded_where_jax_looks_at_each_operation(setting: str, folder: Path) -> None:
+    jax.config.update(setting, True)
+    try:
+        chex.assert_trees_all_equal(twice()(X), X + X)
+    finally:
+        jax.config.update(setting, False)
+    assert not kept(folder)
+
+
+def test_what_calls_python_is_not_kept(folder: Path) -> None:
+    """The function that it calls is one of this process."""
+
+    def printed(x: Any) -> Any:
+        return jax.pure_callback(lambda one: np.asarray(one) * 2, x, x)
+
+    chex.assert_trees_all_equal(KeptExecutable(jax.jit(printed), MODULE)(X), X + X)
+    assert not kept(folder)
+
+
+def test_a_module_with_functions_of_the_users_is_not_kept(folder: Path) -> None:
+    called = 'R.call_pure_packed("of.the.user", x, ty_args=R.Tensor((3,), "float32"))'
+    twice(from_source(TEXT.replace("R.add(x, x)", called)))(X)
+    assert not kept(folder)
+
+
+def test_a_signal_during_a_loaded_program_finds_its_result() -> None:
+    """What calls it is written in Python, which lets signals through."""
+    cell, found = StateCell[Any](X), list[Any]()
+
+    class Interrupted(KeptExecutable):
+        def __call__(self, *args: Any) -> Any:
+            result = super().__call__(*args)
+            cast("Any", _thread).interrupt_main()
+            return "loss", result
+
+    former = signal.signal(signal.SIGINT, lambda number, frame: found.append(cell.state))
+    try:
+        cell.run(Interrupted(jax.jit(lambda x: x + x), MODULE))
+    finally:
+        signal.signal(signal.SIGINT, former)
+    chex.assert_trees_all_equal(found, [X + X])
+
+
+def losses() -> list[float]:
+    """Of a trainer whose step no other one shares."""
+    _STEPS.clear()
+    trainer = classifier()
+    return [float(trainer.update(*batch(number))) for number in range(3)]
+
+
+@pytest.mark.usefixtures("unused")
+def test_a_trainer_goes_on_with_the_step_of_another_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = losses()
+    assert len(kept(folder)) == 1
+    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
+    assert losses() == first
+
+
+@pytest.mark.usefixtures("unused")
+def test_as_many_steps_a_call_are_made_in_each_process(folder: Path) -> None:
+    """Otherwise the second would round otherwise."""
+    counts = []
+    for _ in range(2):
+        _STEPS.clear()
+        trainer = classifier()
+        counts.append(trainer.best_steps_per_call(batch(0)))
+        trainer.update(*batch(0))
+        assert len(kept(folder)) == 1
+    assert counts[0] == counts[1] > 1
+
+
+def loss(params: Any, batch: Any) -> Any:
+    return ((batch @ params["w"]) ** 2).mean()
+
+
+PARAMS = {"w": jnp.ones((3, 2))}
+ROWS = jnp.ones((4, 3))
+
+
+@pytest.mark.usefixtures("unused")
+def test_a_trainer_of_a_loss_in_jax_goes_on_with_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained() -> list[float]:
+        trainer = Trainer.from_jax(loss, PARAMS, optax.adam(0.1), ROWS)
+        return [float(trainer.update(ROWS)) for _ in range(3)]
+
+    first = trained()
+    assert len(kept(folder)) == 1
+    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
+    assert trained() == first
+    assert first[0] > first[2]
+
+
+def test_a_step_in_a_loop_of_ones_own_goes_on_with_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained() -> tuple[Any, Any]:
+        init, step = relaxjax.train_step(loss, optax.adam(0.1))
+        state = init(PARAMS)
+        for _ in range(3):
+            state, value = step(state, ROWS)
+        return state.params, value
+
+    first = trained()
+    assert len(kept(folder)) == 1
+    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
+    chex.assert_trees_all_equal(trained(), first)
+    assert float(first[1]) < float(loss(PARAMS, ROWS))
+
+
+def test_a_step_for_batches_of_any_size_is_not_kept(folder: Path) -> None:
+    """It is compiled for each."""
+    trainer = counting()
+    for rows in (2, 3):
+        ones = np.ones((rows, 2), "float32")
+        trainer.update([ones], [ones])
+    assert not kept(folder)
