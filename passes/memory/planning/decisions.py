@@ -16,13 +16,10 @@ from .choice import Chooser
 from .estimate import LARGE, SMALL
 from .forms import Forms
 from .plan import Plan
-from .planner import POLICIES, Planner
+from .planner import POLICIES, WORTH, Planner, in_order
 from .turned_data import with_turned_data
 
-# A plan is followed whose predicted peak is at most this share of that of keeping everything: to
-# save less is not worth the operations, and may be an error of the prediction.
-_WORTH = 0.85
-# The same for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
+# As WORTH, for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
 # lose: their loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
 _FASTER = 0.7
 
@@ -53,9 +50,9 @@ def by_default(forms: Forms) -> Decided:
     everything = chooser.planner.none
     if everything.peak >= SMALL:
         planner, plan = _plan_without_cost(forms, everything, chooser)
-        most = int(_WORTH * everything.peak)
+        most = int(WORTH * everything.peak)
         if plan.peak <= most:
-            return Decided(planner, planner.with_spare_room(plan, most))
+            return Decided(planner, in_order(planner.with_spare_room(plan, most)))
     return all_kept(forms, mod, chooser)
 
 
@@ -94,7 +91,7 @@ def by_policy(forms: Forms, policy: str) -> Decided:
         known = [way for level, way in choosers if level in allowed]
         best = min(known, key=lambda way: way.planner.by_policy(policy).peak)
         plan = best.planner.by_policy(policy)
-        return (best, plan) if plan.peak <= _WORTH * none.peak else (everything, none)
+        return (best, in_order(plan)) if plan.peak <= WORTH * none.peak else (everything, none)
 
     way, plan = followed(policy)
     if policy == "minimal":

@@ -43,6 +43,12 @@ _MOST_SOURCES = 3
 _FEW_SHIFTS = 16
 # At this share of the peak of keeping everything, other plans that keep all are not looked at.
 _FAR_LESS = 1 / 2
+# What lowers a peak to more than this share need not wait: a prediction errs by as much, and XLA may
+# compute what waits in other kernels than without.
+_BY_WAITING = 0.92
+# A plan whose peak is at most this share of that of keeping everything is followed where nobody
+# asked: to save less is not worth the operations, and may be an error of the prediction.
+WORTH = 0.85
 # How much higher a peak may be if less is computed again for it. Each value that is computed again
 # is operations in several kernels: XLA has to compile 582 kernels of ResNet-18 instead of 618.
 _SPARE = 1.05
@@ -106,7 +112,11 @@ class Planner:
             plan = self._least_kept(plan, most, self.none.kept)
         if plan.peak <= _FAR_LESS * self.none.peak:
             return plan
-        return min(self.none, self.waiting, plan, key=lambda plan: plan.peak)
+        plans = self.none, self.waiting, plan
+        best = min(plans, key=_by_peak)
+        return (
+            best if best.peak <= WORTH * self.none.peak else min(map(in_order, plans), key=_by_peak)
+        )
 
     @cached_property
     def minimal(self) -> Plan:
@@ -303,6 +313,12 @@ class Planner:
             if more.extra < plan.extra and fits(more):
                 plan = more
         return plan
+
+
+def in_order(plan: Plan) -> Plan:
+    """The plan with values that wait for others, where that makes it much smaller."""
+    other = ordered(plan)
+    return other if other.peak <= _BY_WAITING * plan.peak else plan
 
 
 def _by_peak(plan: Plan) -> tuple[int, int]:

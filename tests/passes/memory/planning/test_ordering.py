@@ -3,6 +3,7 @@
 import chex
 import jax
 import numpy as np
+import pytest
 from legal_adjoints import prepared
 from parsing import parse_functions
 from whole_image_models import unet
@@ -13,7 +14,7 @@ from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import ChannelsLast, Gradient, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.planning.ordering import ordered
-from relaxjax.passes.memory.planning.planner import Planner
+from relaxjax.passes.memory.planning.planner import Planner, in_order
 from relaxjax.passes.memory.program.program import Program
 from relaxjax.passes.memory.program.schedule import Order, schedule
 from relaxjax.passes.memory.rematerialize import rematerialized
@@ -62,6 +63,11 @@ def assert_alike(one: IRModule, other: IRModule, args: list[chex.Array]) -> None
     chex.assert_trees_all_equal(*results)
 
 
+def assert_in_turn(found: IRModule) -> None:
+    wanted = parse_functions(IN_TURN)
+    assert_structural_equal(found[ADJOINT], wanted[ADJOINT], map_free_vars=True)
+
+
 def test_large_values_come_one_after_the_other() -> None:
     before = parse_functions(TWO_PRODUCTS)
     plan = Planner(program_of(before)).none
@@ -74,6 +80,29 @@ def test_large_values_come_one_after_the_other() -> None:
     random = np.random.default_rng(0)
     shapes = [(256, 64), (64, 256), (64, 256), (4, 256)]
     assert_alike(mod, before, [random.normal(size=s).astype("float32") for s in shapes])
+
+
+@pytest.mark.parametrize("large", [1024, 2**40])
+def test_they_do_so_by_default(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is planned, be it lightly or by "free"."""
+    monkeypatch.setattr("relaxjax.passes.memory.planning.estimate.SMALL", 1024)
+    monkeypatch.setattr("relaxjax.passes.memory.planning.decisions.SMALL", 1024)
+    monkeypatch.setattr("relaxjax.passes.memory.planning.decisions.LARGE", large)
+    found = Rematerialize(ADJOINT, policy="auto")(parse_functions(TWO_PRODUCTS))
+    assert_in_turn(found)
+
+
+@pytest.mark.parametrize("policy", ["free", "balanced"])
+def test_they_do_so_by_policy(policy: str) -> None:
+    assert_in_turn(Rematerialize(ADJOINT, policy=policy)(parse_functions(TWO_PRODUCTS)))
+
+
+def test_a_wait_that_saves_little_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prediction errs by as much."""
+    plan = Planner(program_of(parse_functions(TWO_PRODUCTS))).none
+    assert in_order(plan).peak < plan.peak
+    monkeypatch.setattr("relaxjax.passes.memory.planning.planner._BY_WAITING", 0.1)
+    assert in_order(plan) is plan
 
 
 def test_what_is_in_turn_stays_as_it_is() -> None:
