@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -166,6 +167,48 @@ def test_arguments_of_other_types_are_compiled_as_ever() -> None:
     chex.assert_trees_all_equal(step(X), X + X)
 
 
+def test_operators_are_run_one_by_one_where_jit_is_disabled_later() -> None:
+    twice()(X)
+    again = twice()
+    again(X)
+    with jax.disable_jit():
+        chex.assert_trees_all_equal(again(X), X + X)
+
+
+def test_a_file_is_of_the_types_that_it_was_looked_for(folder: Path) -> None:
+    """To count operations decides for some, and calls may come of others, or be traced."""
+    step, ones = twice(), jnp.ones((2, 2))
+    step.flops((X,))
+    chex.assert_trees_all_equal(step(ones), ones + ones)
+    chex.assert_trees_all_equal(jax.vmap(step)(X[None]), (X + X)[None])
+    assert not kept(folder)
+    step(X)
+    chex.assert_trees_all_equal(only_loaded(twice())(X), X + X)
+
+
+def test_what_other_threads_compile_is_not_taken_for_ones_own(folder: Path) -> None:
+    """What is in memory may be of JAX's cache, and is not to be written, whoever compiles."""
+
+    def run(x: Any) -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(jax.jit(lambda y: y * 3), x).result()
+        return x + x
+
+    chex.assert_trees_all_equal(KeptExecutable(_Lowered(run), MODULE)(X), X + X)
+    assert not kept(folder)
+
+
+class _Lowered:
+    """A function that compiles nothing of its own as it runs."""
+
+    def __init__(self, run: Callable[[Any], Any]) -> None:
+        self.run = run
+        self.lower = jax.jit(lambda x: x + x).lower
+
+    def __call__(self, x: Any) -> Any:
+        return self.run(x)
+
+
 def test_a_call_that_jax_traces_decides_nothing(folder: Path) -> None:
     step = twice()
     chex.assert_trees_all_equal(jax.vmap(step)(X[None]), (X + X)[None])
@@ -255,14 +298,26 @@ def test_nothing_is_loaded_where_jax_looks_at_each_operation(setting: str, folde
     assert not kept(folder)
 
 
-def test_what_calls_python_is_not_kept(folder: Path) -> None:
-    """The function that it calls is one of this process."""
+def of_python(x: Any) -> Any:
+    return jax.pure_callback(lambda one: np.asarray(one) * 2, x, x)
 
-    def printed(x: Any) -> Any:
-        return jax.pure_callback(lambda one: np.asarray(one) * 2, x, x)
 
-    chex.assert_trees_all_equal(KeptExecutable(jax.jit(printed), MODULE)(X), X + X)
+def of_lapack(x: Any) -> Any:
+    return x + jnp.linalg.cholesky(jnp.diag(x**2)).sum(0)
+
+
+@pytest.mark.parametrize("function", [of_python, of_lapack])
+def test_what_calls_a_function_of_the_process_is_not_kept(
+    function: Callable[[Any], Any], folder: Path
+) -> None:
+    """In the next one that is another function, or one that is not there yet."""
+    chex.assert_trees_all_close(KeptExecutable(jax.jit(function), MODULE)(X + 1), 2 * X + 2)
     assert not kept(folder)
+
+
+def test_what_calls_a_function_of_xla_is_kept(folder: Path) -> None:
+    KeptExecutable(jax.jit(lambda x: jax.lax.top_k(x, 2)[0]), MODULE)(X)
+    assert len(kept(folder)) == 1
 
 
 def test_a_module_with_functions_of_the_users_is_not_kept(folder: Path) -> None:
