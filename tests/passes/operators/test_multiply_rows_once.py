@@ -60,6 +60,7 @@ def test_both_users_of_a_concatenation_multiply_each_row_once() -> None:
         loss(LOOKUP + "b = R.matmul(c, w)\n        y = (b, c)"),  # the rows are needed anyway
         loss(LOOKUP + "a = R.exp(c)\n        b = R.matmul(c, w)\n        y = (a, b)"),
         loss(LOOKUP + "y = R.matmul(c, u)", rest=', u: R.Tensor((7, 80), "float32")'),
+        loss('v = R.take(t, i, axis=0, mode="nan")\n        y = R.matmul(v, u)', rest=U),
         loss(
             "v = R.take(t, j, axis=0)\n        y = R.matmul(v, u)",
             rest=', j: R.Tensor((9,), "int32"), u: R.Tensor((4, 2), "float32")',
@@ -149,11 +150,18 @@ def test_values_and_gradients_are_those_of_jax(
     chex.assert_trees_all_close(found, wanted, rtol=2e-4)
 
 
-def test_rows_filled_with_other_numbers_stay() -> None:
-    def filled(x: jax.Array, w: jax.Array) -> jax.Array:
-        return x.at[PLACES].get(mode="fill", fill_value=2.0) @ w
+@pytest.mark.parametrize("number", [2.0, None])
+def test_rows_filled_with_other_numbers_stay(number: float | None) -> None:
+    """The gradient of the weight reads them, NaN as a rule, also where their products are not."""
 
-    assert products(seen(filled, drawn(8, 3), drawn(3, 3))) == [(40, 3)]
+    def total(x: jax.Array, w: jax.Array) -> jax.Array:
+        found = x.at[PLACES].get(mode="fill", fill_value=number) @ w
+        return jnp.where(jnp.isnan(found), 0, found).sum()
+
+    x, w = drawn(8, 3), drawn(3, 3)
+    assert products(seen(total, x, w)) == [(40, 3)]
+    wanted = jax.grad(total, 1)(x, w)
+    chex.assert_trees_all_close(relaxjax.grad(total, argnums=1)(x, w), wanted, rtol=1e-4)
 
 
 def test_the_weight_knows_of_rows_that_are_read_for_places_outside() -> None:
