@@ -5,6 +5,7 @@ takes longer than to load what is found. Here a program is known by the text of 
 types of its arguments, and by all that decides what is compiled of them.
 """
 
+import copyreg
 import pickle
 import re
 import time
@@ -18,7 +19,7 @@ from typing import Any
 
 import jax
 from jax import monitoring
-from jax.core import Tracer
+from jax.core import ShapedArray, Tracer
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from relaxjax.ir.module import IRModule
@@ -207,10 +208,29 @@ def _write(path: Path, compiled: Any, flops: float | None) -> None:
     if _calls_this_process(compiled):
         return
     try:
-        content = pickle.dumps((*serialize(compiled), flops))
+        with _types_made_anew():
+            content = pickle.dumps((*serialize(compiled), flops))
     except Exception:  # whatever JAX and XLA raise of what they cannot write
         return
     write_kept(path, _FORMAT, content)
+
+
+@contextmanager
+def _types_made_anew() -> Iterator[None]:
+    """Within it, a file tells of the types of arrays what makes the very types where it is read.
+
+    JAX compares them by identity, as of 0.12, and would trace all anew for those of a file.
+    """
+    copyreg.pickle(ShapedArray, _parts)
+    try:
+        yield
+    finally:
+        copyreg.dispatch_table.pop(ShapedArray, None)
+
+
+def _parts(array: ShapedArray) -> Any:
+    parts = array.shape, array.dtype, array.weak_type
+    return (ShapedArray, parts) if ShapedArray(*parts) == array else array.__reduce_ex__(2)
 
 
 def _calls_this_process(compiled: Any) -> bool:

@@ -85,6 +85,12 @@ def test_what_one_has_compiled_the_next_one_loads(folder: Path) -> None:
     assert not again.is_plain
 
 
+def test_the_types_of_what_is_loaded_are_those_of_this_process() -> None:
+    """JAX would trace anew for others."""
+    twice()(X)
+    assert jax.typeof(only_loaded(twice())(X)) == jax.typeof(X)
+
+
 def test_another_process_loads_it_and_traces_nothing(folder: Path) -> None:
     """There the function that is traced gives another result, and is not asked."""
     program = """
@@ -434,6 +440,7 @@ def test_a_step_in_a_loop_of_ones_own_goes_on_with_it(
         state = init(PARAMS)
         for _ in range(3):
             state, value = step(state, ROWS)
+        assert len(step._steps) == 1
         return state.params, value
 
     first = trained()
