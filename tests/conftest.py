@@ -1,6 +1,7 @@
 """The ground that every test stands on: JAX on the CPU and at its strictest."""
 
 import gc
+import inspect
 import linecache
 import os
 import threading
@@ -210,6 +211,24 @@ def kept_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pa
     jax.config.update("jax_enable_compilation_cache", True)
     yield tmp_path
     jax.config.update("jax_enable_compilation_cache", False)
+
+
+@pytest.fixture
+def executables_on_disk(kept_on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder in it of compiled programs, all of which are kept, however quick they were."""
+    from jax._src import compiler
+    from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+    # What the tests have kept of other runs cannot be written again.
+    compiles = inspect.unwrap(compiler.backend_compile_and_load)
+    monkeypatch.setattr(compiler, "backend_compile_and_load", compiles)
+    config: Any = jax.config
+    before = config.jax_persistent_cache_min_compile_time_secs
+    config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    yield kept_on_disk / "executables"
+    config.update("jax_persistent_cache_min_compile_time_secs", before)
+    config.update("jax_compilation_cache_dir", None)  # a trainer sets it
+    reset_cache()
 
 
 @pytest.fixture

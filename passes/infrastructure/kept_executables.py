@@ -5,18 +5,21 @@ takes longer than to load what is found. Here a program is known by the text of 
 types of its arguments, and by all that decides what is compiled of them.
 """
 
+import copyreg
 import pickle
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import jax
 from jax import monitoring
-from jax.core import Tracer
+from jax.core import ShapedArray, Tracer
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from relaxjax.ir.module import IRModule
@@ -36,7 +39,8 @@ from .pause_gc import collector_paused
 
 _FORMAT = b"relaxjax kept executable 1"
 _FOLDER = "executables"
-_OF_CALLBACKS = "xla_ffi_python"  # calls of Python, which are those of one process
+_CALLED = re.compile(r'custom_call_target="([^"]*)"')
+_OF_XLA = ("TopK", "__onednn$")
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _OF_THE_CACHE = "/jax/compilation_cache/cache_hits"
 
@@ -63,7 +67,8 @@ class KeptExecutable:
         self._made_of, self._known_as = made_of, known_as
         self._is_known = False  # whether it has been looked for
         self._loaded: _Loaded | None = None
-        self._missing: Path | None = None  # the file that the first call is to leave
+        # The file that the first call is to leave, of arguments of the types that it is for.
+        self._missing: tuple[Path, str] | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -71,16 +76,20 @@ class KeptExecutable:
         return self._is_known and self._loaded is None and self._missing is None
 
     def __call__(self, *args: Any) -> Any:
+        config: Any = jax.config
         loaded = self._looked_for(args)
+        if config.jax_disable_jit:
+            return self.jitted(*args)
         if loaded is not None:
             try:
                 return loaded.run(*args)
             except TypeError:  # of other types, which it finds out before it runs
                 return self.jitted(*args)
-        path, self._missing = self._missing, None
-        if path is None:
+        missing = self._missing
+        if missing is None or _are_traced(args) or _types_of(args) != missing[1]:
             return self.jitted(*args)
-        return self._first(path, args)
+        self._missing = None
+        return self._first(missing[0], args)
 
     def flops(self, args: tuple[Any, ...]) -> float | None:
         """The floating-point operations of a call, by JAX's count before XLA has a part in it."""
@@ -89,13 +98,14 @@ class KeptExecutable:
 
     def _looked_for(self, args: tuple[Any, ...]) -> "_Loaded | None":
         """What is there for arguments like these; whether it is, the first of them decide."""
-        if self._is_known or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(args)):
+        if self._is_known or _are_traced(args):
             return self._loaded
         with collector_paused():
-            path = self._path(args)
+            types = _types_of(args)
+            path = self._path(types)
             if path is not None:
                 self._loaded = _read(path)
-                self._missing = None if self._loaded else path
+                self._missing = None if self._loaded else (path, types)
         self._is_known = True
         return self._loaded
 
@@ -112,7 +122,7 @@ class KeptExecutable:
             _write(path, lowered.compile(), flops_of(lowered))  # JAX compiles it no second time
         return result
 
-    def _path(self, args: tuple[Any, ...]) -> Path | None:
+    def _path(self, types: str) -> Path | None:
         config: Any = jax.config
         if config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs:
             return None
@@ -122,11 +132,20 @@ class KeptExecutable:
         folder = kept_folder(_FOLDER)
         if folder is None or not (self._known_as or is_ours(nodes_of(self._made_of))):
             return None
-        leaves, nesting = jax.tree.flatten(args)
-        types = [(one.shape, one.dtype, one.weak_type) for one in map(jax.typeof, leaves)]
         program = self._known_as or text_of(self._made_of)
-        goes_by = program, str(nesting), str(types), processor(), settings()
+        goes_by = program, types, processor(), settings()
         return folder / f"{digest_of(goes_by)}.executable"
+
+
+def _are_traced(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(args))
+
+
+def _types_of(args: tuple[Any, ...]) -> str:
+    """What a program is compiled for, of what it takes."""
+    leaves, nesting = jax.tree.flatten(args)
+    types = [(one.shape, one.dtype, one.weak_type) for one in map(jax.typeof, leaves)]
+    return f"{nesting} {types}"
 
 
 def flops_of(lowered: Any) -> float | None:
@@ -152,11 +171,12 @@ def _is_saved(mod: IRModule) -> bool:
 
 @contextmanager
 def _events() -> Iterator[set[str]]:
-    """What JAX tells that it does meanwhile."""
-    events: set[str] = set()
+    """What JAX tells that it does meanwhile in this thread."""
+    events, own = set[str](), get_ident()
 
     def heard(event: str, *_: Any, **__: Any) -> None:
-        events.add(event)
+        if get_ident() == own:
+            events.add(event)
 
     monitoring.register_event_listener(heard)
     monitoring.register_event_duration_secs_listener(heard)
@@ -185,10 +205,39 @@ def _read(path: Path) -> _Loaded | None:
 
 
 def _write(path: Path, compiled: Any, flops: float | None) -> None:
-    if _OF_CALLBACKS in (compiled.as_text() or ""):
+    if _calls_this_process(compiled):
         return
     try:
-        content = pickle.dumps((*serialize(compiled), flops))
+        with _types_made_anew():
+            content = pickle.dumps((*serialize(compiled), flops))
     except Exception:  # whatever JAX and XLA raise of what they cannot write
         return
     write_kept(path, _FORMAT, content)
+
+
+@contextmanager
+def _types_made_anew() -> Iterator[None]:
+    """Within it, a file tells of the types of arrays what makes the very types where it is read.
+
+    JAX compares them by identity, as of 0.12, and would trace all anew for those of a file.
+    """
+    copyreg.pickle(ShapedArray, _parts)
+    try:
+        yield
+    finally:
+        copyreg.dispatch_table.pop(ShapedArray, None)
+
+
+def _parts(array: ShapedArray) -> Any:
+    parts = array.shape, array.dtype, array.weak_type
+    return (ShapedArray, parts) if ShapedArray(*parts) == array else array.__reduce_ex__(2)
+
+
+def _calls_this_process(compiled: Any) -> bool:
+    """Whether a program calls what is not XLA's own.
+
+    That is Python, or a library such as LAPACK, which JAX makes ready as it lowers a call of it:
+    where nothing is lowered, such a call ends the process.
+    """
+    text = compiled.as_text()
+    return text is None or not all(name.startswith(_OF_XLA) for name in _CALLED.findall(text))

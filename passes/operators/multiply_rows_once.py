@@ -19,7 +19,9 @@ from relaxjax.passes.simplification.tensors import weights_of
 # Narrower floats would round each term of a sum that a product keeps in float32.
 _WIDE = ("float32", "float64")
 _JOINING = ("relax.concat", "lax.concatenate")
-_PROMISED, _CLIPPED = (Attrs(GatherScatterMode=name) for name in ("PROMISE_IN_BOUNDS", "CLIP"))
+_PROMISED, _CLIPPED, _FILLED = (
+    Attrs(GatherScatterMode=name) for name in ("PROMISE_IN_BOUNDS", "CLIP", "FILL_OR_DROP")
+)
 # How often a row must occur: with fewer repetitions there is less to gain than is copied more.
 _OFTEN = 2
 
@@ -41,7 +43,7 @@ def MultiplyRowsOnce(function: Function, mod: IRModule, tables: Sequence[str] = 
     too, because they would round each term.
 
     A place outside of a table, which JAX's lookup is promised not to meet, is moved into it, for
-    the gradients too.
+    the gradients too. A lookup that reads NaN there stays: the weight's gradient is NaN with it.
     """
     named = frozenset(param for param in function.params if param.name in tables)
     return rewritten(function, laws(weights_of(function) | named))
@@ -147,9 +149,9 @@ def _repeated(call: Call) -> _Repeated | None:
 def _by_take(call: Call, dims: Sequence[int]) -> _Repeated | None:
     table, places = call.args
     axis, last = call.attrs["axis"], len(dims) - 1
-    if axis is None or axis % len(dims) == last:
-        return None
     take, mode = get_op("relax.take"), call.attrs["mode"]
+    if axis is None or axis % len(dims) == last or mode == "nan":
+        return None
     return _Repeated(table, lambda product: take(product, places, axis % len(dims), mode))
 
 
@@ -161,8 +163,7 @@ def _by_gather(call: Call, dims: Sequence[int]) -> _Repeated | None:
     is_whole = sizes[-1] == dims[-1] and all(last not in numbers[name] for name in chosen)
     if out is None or not is_whole or len(out) - 1 not in numbers["offset_dims"]:
         return None
-    filled = call.attrs.get("fill_value")  # NaN, which is NaN in a product too, unless it is said
-    if not (filled is None or filled == 0 or math.isnan(filled)):
+    if call.attrs["mode"] == _FILLED and call.attrs.get("fill_value") != 0:  # NaN, mostly
         return None
 
     def again(product: Expr) -> Expr:

@@ -53,8 +53,11 @@ def product_of_matrices(call: Call, reading: Reading) -> Expr | None:
     batch = [axis for axis in both if axis not in summed]
     own = [axis for one in (x, y) for axis in one.axes if axis not in both]
     kept = [axis for axis in (*batch, *own) if axis is not None]
+    neither = set(range(len(dims))).difference(x.axes, y.axes)
     if not set(summed) <= set(both) or not own or kept != sorted(kept):
         return None
+    if any(dims[axis] > 1 for axis in neither):
+        return None  # both are repeated along it
     if any(list(one.axes[: len(batch)]) != batch for one in (x, y)):
         return None  # what lies otherwise would be copied first
     each = math.prod(length for axis, length in enumerate(dims) if axis not in batch)

@@ -1,32 +1,29 @@
 """A compiled step is kept on disk: the next process that makes it only loads it."""
 
 import _thread
-import inspect
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
-from jax._src import compiler
+from jax._src import monitoring
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
-from small_models import batch, classifier, counting
 
-import relaxjax
-from relaxjax import Trainer, from_source
+from relaxjax import from_source
 from relaxjax.ir import IRModule
 from relaxjax.passes.infrastructure import kept_executables, kept_files
 from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
 from relaxjax.training.state_cell import StateCell
-from relaxjax.training.step import _STEPS
 
 TEXT = """
 @I.ir_module
@@ -40,23 +37,8 @@ X = jnp.arange(3, dtype="float32")
 
 
 @pytest.fixture(autouse=True)
-def folder(kept_on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    # What the tests have kept of other runs cannot be written again.
-    compiles = inspect.unwrap(compiler.backend_compile_and_load)
-    monkeypatch.setattr(compiler, "backend_compile_and_load", compiles)
-    config: Any = jax.config
-    before = config.jax_persistent_cache_min_compile_time_secs
-    config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    yield kept_on_disk / "executables"
-    config.update("jax_persistent_cache_min_compile_time_secs", before)
-    config.update("jax_compilation_cache_dir", None)  # a trainer sets it
-    reset_cache()
-
-
-@pytest.fixture
-def unused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAX keeps nothing of its own."""
-    monkeypatch.setattr("relaxjax.training.trained_model.use_compilation_cache", lambda: None)
+def folder(executables_on_disk: Path) -> Path:
+    return executables_on_disk
 
 
 def kept(folder: Path) -> list[Path]:
@@ -78,8 +60,15 @@ def test_what_one_has_compiled_the_next_one_loads(folder: Path) -> None:
     first = twice()(X)
     assert len(kept(folder)) == 1
     again = only_loaded(twice())
-    chex.assert_trees_all_equal(again(X), first, X + X)
+    for _ in range(2):
+        chex.assert_trees_all_equal(again(X), first, X + X)
     assert not again.is_plain
+
+
+def test_the_types_of_what_is_loaded_are_those_of_this_process() -> None:
+    """JAX would trace anew for others."""
+    twice()(X)
+    assert jax.typeof(only_loaded(twice())(X)) == jax.typeof(X)
 
 
 def test_another_process_loads_it_and_traces_nothing(folder: Path) -> None:
@@ -158,12 +147,57 @@ def _missing(*_: Any, **__: Any) -> str:
     raise FileNotFoundError
 
 
-def test_arguments_of_other_types_are_compiled_as_ever() -> None:
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_arguments_of_other_types_are_compiled_as_ever(is_loaded: bool) -> None:
+    if is_loaded:
+        twice()(X)
     step = twice()
     step(X)
     chex.assert_trees_all_equal(step(jnp.ones((2, 2), "int32")), 2 * jnp.ones((2, 2), "int32"))
     chex.assert_trees_all_equal(jax.jit(step)(X), X + X)
     chex.assert_trees_all_equal(step(X), X + X)
+
+
+def test_operators_are_run_one_by_one_where_jit_is_disabled_later() -> None:
+    twice()(X)
+    again = twice()
+    again(X)
+    with jax.disable_jit():
+        chex.assert_trees_all_equal(again(X), X + X)
+
+
+def test_a_file_is_of_the_types_that_it_was_looked_for(folder: Path) -> None:
+    """To count operations decides for some, and calls may come of others, or be traced."""
+    step, ones = twice(), jnp.ones((2, 2))
+    step.flops((X,))
+    chex.assert_trees_all_equal(step(ones), ones + ones)
+    chex.assert_trees_all_equal(jax.vmap(step)(X[None]), (X + X)[None])
+    assert not kept(folder)
+    step(X)
+    chex.assert_trees_all_equal(only_loaded(twice())(X), X + X)
+
+
+def test_what_other_threads_compile_is_not_taken_for_ones_own(folder: Path) -> None:
+    """What is in memory may be of JAX's cache, and is not to be written, whoever compiles."""
+
+    def run(x: Any) -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(jax.jit(lambda y: y * 3), x).result()
+        return x + x
+
+    chex.assert_trees_all_equal(KeptExecutable(_Lowered(run), MODULE)(X), X + X)
+    assert not kept(folder)
+
+
+class _Lowered:
+    """A function that compiles nothing of its own as it runs."""
+
+    def __init__(self, run: Callable[[Any], Any]) -> None:
+        self.run = run
+        self.lower = jax.jit(lambda x: x + x).lower
+
+    def __call__(self, x: Any) -> Any:
+        return self.run(x)
 
 
 def test_a_call_that_jax_traces_decides_nothing(folder: Path) -> None:
@@ -219,6 +253,10 @@ def _with_two_devices(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(jax, "devices", lambda: [jax.local_devices()[0]] * 2)
 
 
+def _on_a_gpu(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(jax, "devices", lambda: [SimpleNamespace(platform="gpu")])
+
+
 def _as_an_archive(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kept_executables, "code", lambda: "")
 
@@ -235,7 +273,15 @@ def _without_serialization(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", [_quick, _with_two_devices, _as_an_archive, _switched_off, _without_serialization]
+    "where",
+    [
+        _quick,
+        _with_two_devices,
+        _on_a_gpu,
+        _as_an_archive,
+        _switched_off,
+        _without_serialization,
+    ],
 )
 def test_nothing_is_kept(
     where: Callable[[pytest.MonkeyPatch], None], folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -255,20 +301,44 @@ def test_nothing_is_loaded_where_jax_looks_at_each_operation(setting: str, folde
     assert not kept(folder)
 
 
-def test_what_calls_python_is_not_kept(folder: Path) -> None:
-    """The function that it calls is one of this process."""
+def of_python(x: Any) -> Any:
+    return jax.pure_callback(lambda one: np.asarray(one) * 2, x, x)
 
-    def printed(x: Any) -> Any:
-        return jax.pure_callback(lambda one: np.asarray(one) * 2, x, x)
 
-    chex.assert_trees_all_equal(KeptExecutable(jax.jit(printed), MODULE)(X), X + X)
+def of_lapack(x: Any) -> Any:
+    return x + jnp.linalg.cholesky(jnp.diag(x**2)).sum(0)
+
+
+@pytest.mark.parametrize("function", [of_python, of_lapack])
+def test_what_calls_a_function_of_the_process_is_not_kept(
+    function: Callable[[Any], Any], folder: Path
+) -> None:
+    """In the next one that is another function, or one that is not there yet."""
+    chex.assert_trees_all_close(KeptExecutable(jax.jit(function), MODULE)(X + 1), 2 * X + 2)
     assert not kept(folder)
+
+
+def test_what_calls_a_function_of_xla_is_kept(folder: Path) -> None:
+    KeptExecutable(jax.jit(lambda x: jax.lax.top_k(x, 2)[0]), MODULE)(X)
+    assert len(kept(folder)) == 1
 
 
 def test_a_module_with_functions_of_the_users_is_not_kept(folder: Path) -> None:
     called = 'R.call_pure_packed("of.the.user", x, ty_args=R.Tensor((3,), "float32"))'
     twice(from_source(TEXT.replace("R.add(x, x)", called)))(X)
     assert not kept(folder)
+
+
+def test_a_module_whose_text_does_not_say_it_all_is_not_kept(folder: Path) -> None:
+    twice(MODULE.with_attr("by", len))(X)
+    assert not kept(folder)
+
+
+def test_nothing_listens_to_jax_afterwards() -> None:
+    before = [*monitoring.get_event_listeners(), *monitoring.get_event_duration_listeners()]
+    twice()(X)
+    after = [*monitoring.get_event_listeners(), *monitoring.get_event_duration_listeners()]
+    assert after == before
 
 
 def test_a_signal_during_a_loaded_program_finds_its_result() -> None:
@@ -287,82 +357,3 @@ def test_a_signal_during_a_loaded_program_finds_its_result() -> None:
     finally:
         signal.signal(signal.SIGINT, former)
     chex.assert_trees_all_equal(found, [X + X])
-
-
-def losses() -> list[float]:
-    """Of a trainer whose step no other one shares."""
-    _STEPS.clear()
-    trainer = classifier()
-    return [float(trainer.update(*batch(number))) for number in range(3)]
-
-
-@pytest.mark.usefixtures("unused")
-def test_a_trainer_goes_on_with_the_step_of_another_process(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = losses()
-    assert len(kept(folder)) == 1
-    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
-    assert losses() == first
-
-
-@pytest.mark.usefixtures("unused")
-def test_as_many_steps_a_call_are_made_in_each_process(folder: Path) -> None:
-    """Otherwise the second would round otherwise."""
-    counts = []
-    for _ in range(2):
-        _STEPS.clear()
-        trainer = classifier()
-        counts.append(trainer.best_steps_per_call(batch(0)))
-        trainer.update(*batch(0))
-        assert len(kept(folder)) == 1
-    assert counts[0] == counts[1] > 1
-
-
-def loss(params: Any, batch: Any) -> Any:
-    return ((batch @ params["w"]) ** 2).mean()
-
-
-PARAMS = {"w": jnp.ones((3, 2))}
-ROWS = jnp.ones((4, 3))
-
-
-@pytest.mark.usefixtures("unused")
-def test_a_trainer_of_a_loss_in_jax_goes_on_with_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def trained() -> list[float]:
-        trainer = Trainer.from_jax(loss, PARAMS, optax.adam(0.1), ROWS)
-        return [float(trainer.update(ROWS)) for _ in range(3)]
-
-    first = trained()
-    assert len(kept(folder)) == 1
-    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
-    assert trained() == first
-    assert first[0] > first[2]
-
-
-def test_a_step_in_a_loop_of_ones_own_goes_on_with_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def trained() -> tuple[Any, Any]:
-        init, step = relaxjax.train_step(loss, optax.adam(0.1))
-        state = init(PARAMS)
-        for _ in range(3):
-            state, value = step(state, ROWS)
-        return state.params, value
-
-    first = trained()
-    assert len(kept(folder)) == 1
-    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
-    chex.assert_trees_all_equal(trained(), first)
-    assert float(first[1]) < float(loss(PARAMS, ROWS))
-
-
-def test_a_step_for_batches_of_any_size_is_not_kept(folder: Path) -> None:
-    """It is compiled for each."""
-    trainer = counting()
-    for rows in (2, 3):
-        ones = np.ones((rows, 2), "float32")
-        trainer.update([ones], [ones])
-    assert not kept(folder)

@@ -30,7 +30,8 @@ ONES = f"{ZEROS}; ones = L.exp(zeros)"
 
 
 def parsed(body: str) -> IRModule:
-    return parse_flow(body.replace("; ", "\n"), x=SHAPE, key='R.Tensor((), "key<fry>")')
+    body = body.replace("; ", "\n")
+    return parse_flow(body, x=SHAPE, row=SHAPE[1:], key='R.Tensor((), "key<fry>")')
 
 
 def stored(mod: IRModule) -> list[str]:
@@ -61,6 +62,23 @@ READ: dict[str, tuple[str, list[str]]] = {
     "one reader": (f"{MASK}; y = L.select_n(mask, L.neg(x), x)", []),
     "a mask of something else as well": (
         f"{MASK}; b = L.and_(mask, L.lt(x, {ZERO})); y = L.select_n(b, L.neg(x), x); z = L.not_(b)",
+        [],
+    ),
+    "a mask that is read as a whole as well": (
+        f"{MASK}; a = {FLOAT}; t = L.reduce_sum(a, axes=[0, 1]); y = L.mul(x, a); z = L.div(y, t)",
+        ["mask"],
+    ),
+    "whole numbers": (
+        (
+            f'{BITS}; a = L.convert_element_type(bits, new_dtype="int32"); b = L.neg(a);'
+            " c = L.cumsum(b, axis=0, reverse=False); d = L.cumsum(b, axis=1, reverse=False)"
+        ),
+        [],
+    ),
+    "few that two read": (
+        f"{MASK}; a = {FLOAT}; b = L.mul(row, a); c = L.div(row, a)".replace(
+            str([*SHAPE]), f"[{SHAPE[1]}]"
+        ),
         [],
     ),
     "few": (f"{MASK}; a = {FLOAT}; return (a, mask)".replace(str([*SHAPE]), "[64]"), []),

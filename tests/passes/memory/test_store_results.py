@@ -39,6 +39,7 @@ READ: dict[str, tuple[str, list[str]]] = {
     "in a tuple": ("a = L.add(x, b); y = L.exp(a); z = (y, a); return z", ["a"]),
     "in another shape": (f"a = L.add(x, b); y = L.exp(a); {FLAT}; return (y, flat)", ["a"]),
     "one that nothing reads": ("a = L.add(x, b); y = L.exp(b); return (y, a)", []),
+    "what is given": ("y = L.exp(x); z = (y, x); return z", []),
     "what is no result": ("a = L.add(x, b); y = L.exp(a); z = L.sin(a); return (y, z)", []),
     "a product, which is stored anyway": (
         (

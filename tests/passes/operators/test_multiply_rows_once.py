@@ -35,6 +35,7 @@ def main(
 
 
 U = ', u: R.Tensor((4, 2), "float32")'
+D = ', d: R.Tensor((2, 40), "float32")'
 LOOKUP = "v = R.take(t, i, axis=0)\n        c = R.concat((v, e), axis=-1)\n        "
 
 
@@ -60,6 +61,13 @@ def test_both_users_of_a_concatenation_multiply_each_row_once() -> None:
         loss(LOOKUP + "b = R.matmul(c, w)\n        y = (b, c)"),  # the rows are needed anyway
         loss(LOOKUP + "a = R.exp(c)\n        b = R.matmul(c, w)\n        y = (a, b)"),
         loss(LOOKUP + "y = R.matmul(c, u)", rest=', u: R.Tensor((7, 80), "float32")'),
+        loss(LOOKUP + "b = R.matmul(c, w)\n        a = R.matmul(d, c)\n        y = (a, b)", rest=D),
+        loss(
+            "v = R.take(t, i, axis=0)\n        c = R.concat((v, v), axis=0)\n        "
+            "y = R.matmul(c, u)",
+            rest=U,
+        ),
+        loss('v = R.take(t, i, axis=0, mode="nan")\n        y = R.matmul(v, u)', rest=U),
         loss(
             "v = R.take(t, j, axis=0)\n        y = R.matmul(v, u)",
             rest=', j: R.Tensor((9,), "int32"), u: R.Tensor((4, 2), "float32")',
@@ -149,11 +157,46 @@ def test_values_and_gradients_are_those_of_jax(
     chex.assert_trees_all_close(found, wanted, rtol=2e-4)
 
 
-def test_rows_filled_with_other_numbers_stay() -> None:
-    def filled(x: jax.Array, w: jax.Array) -> jax.Array:
-        return x.at[PLACES].get(mode="fill", fill_value=2.0) @ w
+def by_places_of_both(x: jax.Array, w: jax.Array) -> jax.Array:
+    return x[PLACES[:, None] % 8, jnp.arange(3)] @ w
 
-    assert products(seen(filled, drawn(8, 3), drawn(3, 3))) == [(40, 3)]
+
+def by_part_of_a_window(x: jax.Array, w: jax.Array) -> jax.Array:
+    found = jax.vmap(lambda place: jax.lax.dynamic_slice(x, (place, 0), (1, 2))[0])(PLACES % 8)
+    return found @ w[:2]
+
+
+def by_column(x: jax.Array, w: jax.Array) -> jax.Array:
+    return jnp.broadcast_to(x[:, :1], (40, 8, 3)) @ w
+
+
+@pytest.mark.parametrize(
+    ("function", "multiplied"),
+    [
+        (by_places_of_both, (40, 3)),
+        (by_part_of_a_window, (40, 2)),
+        (by_column, (40, 8, 3)),
+    ],
+)
+def test_rows_that_are_made_of_columns_stay(
+    function: Function, multiplied: tuple[int, ...]
+) -> None:
+    x, w = drawn(8, 3), drawn(3, 2)
+    assert products(seen(function, x, w)) == [multiplied]
+
+
+@pytest.mark.parametrize("number", [2.0, None])
+def test_rows_filled_with_other_numbers_stay(number: float | None) -> None:
+    """The gradient of the weight reads them, NaN as a rule, also where their products are not."""
+
+    def total(x: jax.Array, w: jax.Array) -> jax.Array:
+        found = x.at[PLACES].get(mode="fill", fill_value=number) @ w
+        return jnp.where(jnp.isnan(found), 0, found).sum()
+
+    x, w = drawn(8, 3), drawn(3, 3)
+    assert products(seen(total, x, w)) == [(40, 3)]
+    wanted = jax.grad(total, 1)(x, w)
+    chex.assert_trees_all_close(relaxjax.grad(total, argnums=1)(x, w), wanted, rtol=1e-4)
 
 
 def test_the_weight_knows_of_rows_that_are_read_for_places_outside() -> None:

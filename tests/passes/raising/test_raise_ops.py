@@ -66,6 +66,14 @@ OTHERS: dict[str, tuple[str, list[str]]] = {
         [*(line.replace("5.0", "4.0") for line in SPREAD), SHIFT, "y = L.add(scaled, shift)"],
     ),
     "a mask of all before": (HEADS, [line.replace("L.ge", "L.gt") for line in CAUSAL]),
+    "several in one order": (
+        'x: R.Tensor((2, 3), "float32"), w: R.Tensor((2, 3), "float32")',
+        ["both = L.sort(x, w, dimension=1, is_stable=True, num_keys=1)", "y = both[1]"],
+    ),
+    "whole numbers in order": (
+        'x: R.Tensor((2, 3), "int32")',
+        ["one = L.sort(x, dimension=1, is_stable=True, num_keys=1)", "y = one[0]"],
+    ),
     "weights of other use": (
         HEADS,
         [

@@ -52,6 +52,10 @@ def over_two_axes(a: jax.Array, b: jax.Array) -> jax.Array:
     return (a[:, None] * b[None]).sum((2, 3))
 
 
+def of_three_axes(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a * b).sum(2)
+
+
 CASES = [
     (of_all, (40, 16), (50, 16)),
     (turned, (40, 16), (50, 16)),
@@ -59,6 +63,7 @@ CASES = [
     (of_rows, (16, 64, 16), (16, 16)),
     (of_columns, (16, 64, 16), (16, 64)),
     (over_two_axes, (40, 4, 5), (50, 4, 5)),
+    (of_three_axes, (40, 1, 16), (1, 50, 16)),
 ]
 
 
@@ -97,6 +102,14 @@ def batch_behind(a: jax.Array, b: jax.Array) -> jax.Array:
     return (a * b[:, :, None]).sum(0)
 
 
+def own_axis_between(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (a[:, None] * b[None, :, None]).sum(-1)
+
+
+def with_an_axis_of_neither(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (jnp.broadcast_to(a[:, None, :, None], (40, 50, 16, 2)) * b[None, :, :, None]).sum(2)
+
+
 def norm(a: jax.Array, b: jax.Array) -> jax.Array:
     return (a * b).sum(-1)
 
@@ -107,8 +120,11 @@ def norm(a: jax.Array, b: jax.Array) -> jax.Array:
         (shared, drawn(40, 16), drawn(50, 16)),
         (of_one_factor, drawn(40, 16), drawn(50, 16)),
         (batch_behind, drawn(64, 16, 16), drawn(64, 16)),
-        (norm, drawn(400, 64), drawn(400, 64)),
+        (own_axis_between, drawn(20, 8, 16), drawn(30, 16)),
+        (with_an_axis_of_neither, drawn(40, 16), drawn(50, 16)),
+        (norm, drawn(40, 600), drawn(40, 600)),
         (of_all, drawn(10, 16), drawn(10, 16)),  # few
+        (of_batch, drawn(100, 8, 4), drawn(100, 8, 4)),  # few for each of the batch
         (of_all, drawn(40, 16, dtype="float16"), drawn(50, 16, dtype="float16")),
         (of_all, drawn(40, 16).astype(int), drawn(50, 16).astype(int)),
     ],

@@ -42,9 +42,20 @@ BODIES: dict[str, tuple[str, bool]] = {
         ),
         True,
     ),
+    "given": (f"e = L.sin(g)\n{STEPS}\n{convolution('x', 'g19', CHANNELS_FOR_IMAGES)}", True),
+    "given after all": (convolution("x", "g", CHANNELS_FOR_IMAGES), False),
+    "few": (f"d = L.exp(few)\n{STEPS}\n{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}", False),
     "images first": (f"d = L.exp(x)\n{STEPS}\n{convolution('d', 'g19', AS_THEY_ARE)}", False),
     "needed at once": (
         f"{STEPS}\nd = L.exp(x)\n{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}",
+        False,
+    ),
+    "windows in a reshape": (
+        (
+            "a = L.concatenate(half, half, dimension=3)\n"
+            f"d = L.reshape(a, new_sizes=[16, 16, 16, 16])\n{STEPS}\n"
+            f"{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}"
+        ),
         False,
     ),
     "windows side by side": (
@@ -57,12 +68,17 @@ BODIES: dict[str, tuple[str, bool]] = {
 }
 
 
+PARTS = {"half": (16, 16, 16, 8), "few": (16, 16, 16, 3)}
+
+
 @pytest.mark.parametrize(("body", "waits"), BODIES.values(), ids=BODIES)
 def test_what_waits(body: str, waits: bool) -> None:
-    mod = parse_flow(f"{body}\nreturn y", x=IMAGES, g=IMAGES, half=(16, 16, 16, 8))
+    mod = parse_flow(f"{body}\nreturn y", x=IMAGES, g=IMAGES, **PARTS)
     late = with_turned_data(mod, "main")
     assert ("R.grad.delay" in late.script()) == waits
     assert waits or late is mod
+    with lowering_for("cuda"):
+        assert with_turned_data(mod, "main") is mod
 
 
 def loss(params: Any, images: Any) -> Any:
