@@ -103,6 +103,9 @@ def SetupTrainer(
     FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, StoreDraws, StoreResults,
     PlanStepMemory, for which `memory_budget` and `memory_policy` are, and UpdateInLoops.
 
+    The attribute `made_of` holds digests of the model, the loss and the optimizer as they are
+    given, by which a training that is resumed knows whether it is the one that was begun.
+
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
 
