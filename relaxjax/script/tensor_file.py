@@ -131,8 +131,8 @@ class TensorFile:
     def _changed(self, what: str) -> Exception:
         return self._kind.refused(
             self.path,
-            f"is damaged: {what} is not what was written, by its checksum: take another "
-            f"{self._kind.title}, or a copy of this one from elsewhere",
+            f"is damaged: {what} is not what was written, by its checksum: take another one, or a "
+            "copy of this one from elsewhere",
         )
 
     def _unreadable(self, error: Exception) -> Exception:

@@ -67,7 +67,7 @@ def test_the_array_is_named_and_the_mend(tmp_path: Path) -> None:
     file = TensorFile(path, KIND)
     match = (
         r"file` is damaged: what it holds of `w` is not what was written, by its checksum: take "
-        "another file of mine, or a copy of this one from elsewhere$"
+        "another one, or a copy of this one from elsewhere$"
     )
     for _ in range(2):
         with pytest.raises(ValueError, match=match):
