@@ -40,6 +40,8 @@ def PropagateSharding(mod: IRModule, mesh: Any = None, func_name: str | None = N
         mesh: as in AnnotateSharding. Its devices must be there; those of a CPU can be virtual ones.
         func_name: the function, by default `backbone` or `main`. Its sizes must be numbers.
     """
+    if func_name is not None:
+        mod.get_global_var(func_name)  # an unknown one is an error wherever values lie
     if mesh is None and not mod.global_infos.get(MESHES):
         return mod
     over = mesh_for(mod, mesh)

@@ -42,11 +42,12 @@ def TensorParallel(
             `state_num` which parameters are weights.
     """
     over = mesh_for(mod, mesh)
+    along_axis = axis_of(over, axis, -1)
     name, function = model_of(mod, func_name)
     found = _Products(function, weights_of(mod, name, function))
     places: dict[Var, Placement] = {}
     for firsts, second in found.pairs():
-        placed = _parted(firsts, second, found.biases, over, axis_of(over, axis, -1))
+        placed = _parted(firsts, second, found.biases, over, along_axis)
         places |= placed if not set(placed) & set(places) else {}
     return with_placements(mod, places, [over])
 

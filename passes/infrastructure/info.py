@@ -38,11 +38,16 @@ def pass_names(argument: str, names: object) -> tuple[str, ...]:
     raise TypeError(f'`{argument}` takes a list of names such as ["Normalize"], found {names!r}')
 
 
+def known_passes(argument: str, names: object) -> frozenset[str]:
+    """Names of passes, all of which there are."""
+    found = pass_names(argument, names)
+    check_known(argument, found)
+    return frozenset(found)
+
+
 def check_known(argument: str, names: tuple[str, ...]) -> None:
     """Raise an error for a name that no pass bears."""
-    known = sorted(_declared)
     for name in names:
-        if name not in known:
-            raise ValueError(
-                f"`{argument}` names `{name}`, but there is no such pass{did_you_mean(name, known)}"
-            )
+        if name not in _declared:
+            hint = did_you_mean(name, sorted(_declared))
+            raise ValueError(f"`{argument}` names `{name}`, but there is no such pass{hint}")

@@ -15,7 +15,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.rewriting import REWRITES, Rewrite
 
 from .hooks import pass_instrument
-from .info import PassInfo
+from .info import PassInfo, known_passes
 
 
 @dataclass(slots=True)
@@ -151,8 +151,8 @@ class PassPrintingInstrument:
         print_after_pass_names: Collection[str] = (),
         file: TextIO | None = None,
     ) -> None:
-        self.before = frozenset(print_before_pass_names)
-        self.after = frozenset(print_after_pass_names)
+        self.before = known_passes("print_before_pass_names", print_before_pass_names)
+        self.after = known_passes("print_after_pass_names", print_after_pass_names)
         self.file = file
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:

@@ -15,7 +15,7 @@ from relaxjax.ops.platform import PLATFORM, lowering_for
 
 from .context import PassContext
 from .error_notes import in_function, in_pass
-from .info import PassInfo
+from .info import PassInfo, check_known
 
 T = TypeVar("T")
 
@@ -30,6 +30,7 @@ class Pass(ABC):
     def __call__(self, mod: IRModule) -> IRModule:
         """Run the pass, unless an instrument of the current context vetoes it."""
         check_module(mod, f"the pass `{self.info.name}`")
+        check_known("required", self.info.required)
         context = PassContext.current()
         with in_pass(self.info.name, mod):
             if not context.allows(mod, self.info):

@@ -14,6 +14,7 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.named_params import check_params
 
 from .block_sparse import dense_uses, packed_names
 
@@ -40,6 +41,8 @@ def DenseToSparse(
             f"`weight_shape` must have the shapes of each of the {len(weight_name)} weights in "
             f"`weight_name`, found {len(weight_shape)}"
         )
+    kind = "weight that is read as the right factor of matmuls of floats only"
+    check_params("weight_name", weight_name, mod, dense_uses, kind, packed_names)
     shapes = dict(zip(weight_name, weight_shape, strict=True))
     chosen = {p: use for p, use in dense_uses(function).items() if p.name in shapes}
     if not chosen:

@@ -13,6 +13,7 @@ from relaxjax.ir.op import Op, get_op, operator_name
 from relaxjax.ir.tensor_types import known_dtype, static_dims
 from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.named_params import check_params
 from relaxjax.passes.simplification.apply_laws import rewritten
 from relaxjax.passes.simplification.tensors import weights_of
 
@@ -45,6 +46,7 @@ def MultiplyRowsOnce(function: Function, mod: IRModule, tables: Sequence[str] = 
     A place outside of a table, which JAX's lookup is promised not to meet, is moved into it, for
     the gradients too. A lookup that reads NaN there stays: the weight's gradient is NaN with it.
     """
+    check_params("tables", tables, mod)
     named = frozenset(param for param in function.params if param.name in tables)
     return rewritten(function, laws(weights_of(function) | named))
 

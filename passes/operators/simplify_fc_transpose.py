@@ -13,6 +13,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import post_order, rewrite
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.named_params import check_params
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 
@@ -26,6 +27,8 @@ def SimplifyFCTranspose(
     function reads by permute_dims only; a parameter of the other shape
     replaces it, whose name gets a `_t`. The caller hands in the transposed array.
     """
+    kind = "parameter of two dimensions that is read transposed only"
+    check_params("target_weight_name", target_weight_name, mod, _weights, kind, _becomes)
     found = [param for param in _weights(function) if param.name in target_weight_name]
     return _with_transposed(function, found) if found else function
 
@@ -70,8 +73,12 @@ def _with_transposed(function: Function, weights: Sequence[Var]) -> Function:
     return remove_all_unused(canonical_bindings(changed))
 
 
+def _becomes(name: str) -> tuple[str]:
+    return (f"{name}_t",)
+
+
 def _transposed(weight: Var) -> Var:
     assert isinstance(weight.ty, TensorType)
     assert weight.ty.dims is not None
     ty = replace(weight.ty, shape=weight.ty.dims[::-1])
-    return Var(f"{weight.name}_t", ty, span=weight.span)
+    return Var(*_becomes(weight.name), ty, span=weight.span)

@@ -25,6 +25,7 @@ from relaxjax.ir.tuples import leaves
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import nested_blocks, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.named_params import check_params
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 _FULL = "float32"
@@ -51,6 +52,7 @@ def ToMixedPrecision(
     On a backward program the pass gains more than before Gradient: there the products of adjoints
     accumulate in `out_dtype` too.
     """
+    check_params("fp16_input_names", fp16_input_names or (), mod)
     _check(function, out_dtype, fp16_input_names or (), dtype)
     narrowed = _with_half_params(function, fp16_input_names or (), dtype)
     trial = _Writer(narrowed, dtype, out_dtype, ())

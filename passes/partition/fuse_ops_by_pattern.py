@@ -57,9 +57,10 @@ def FuseOpsByPattern(
             of the pattern's name tells, as MergeCompositeFunctions makes of several.
         entry_functions: names of the functions to look at, all by default.
     """
+    entries = [mod.get_global_var(name).name for name in entry_functions or ()]
     for pattern in map(as_fusion_pattern, patterns):
         search = _Search(pattern, bind_constants, annotate_codegen)
-        mod = outlined(mod, search.groups, entry_functions or ())
+        mod = outlined(mod, search.groups, entries)
     return mod
 
 

@@ -37,11 +37,12 @@ def RunCodegen(
     options = target_options or {}
     for name in options:
         get_backend(name)
+    entries = {mod.get_global_var(name).name for name in entry_functions or ()}
     codegen = _Codegen(mod, options)
     changed = {
         name: codegen.function(function)
         for name, function in mod.relax_functions().items()
-        if name not in codegen.regions and (not entry_functions or name in entry_functions)
+        if name not in codegen.regions and (not entries or name in entries)
     }
     outcome = mod.with_functions(changed)
     functions = outcome.relax_functions().values()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from relaxjax.ir.bind import symbols_by_key, symbols_called
+from relaxjax.ir.bind import refuse_symbol, symbols_by_key, symbols_called
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -29,7 +29,8 @@ def BindSymbolicVars(
     own = {name: _own(function, binding_map) for name, function in functions.items()}
     unknown = [key for key in binding_map if not any(key in keys for keys in own.values())]
     if unknown:
-        raise ValueError(f"no function has a symbolic dimension `{unknown[0]}`")
+        names = {f"{key}" for function in functions.values() for key in symbols_by_key(function)}
+        refuse_symbol("no function has a", unknown[0], sorted(names))
     changed = {n: functions[n].bind_symbolic_vars(keys) for n, keys in own.items() if keys}
     return with_callers(mod, changed)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from relaxjax.ir.bind import GIVE_ITS_NAME
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -13,6 +14,7 @@ from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.retype import retyped
 from relaxjax.ir.tensor_types import known_dims, static_dims
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.wording import quoted
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
 
@@ -49,7 +51,11 @@ def _check_names(data: Mapping[Any, int], params: Sequence[Var]) -> None:
     for key in data:
         if key not in names and key not in params:
             name = str(key.name if isinstance(key, Var) else key)
-            raise ValueError(f"no function has a parameter `{name}`{did_you_mean(name, names)}")
+            if name in names:
+                raise ValueError(f"the parameter `{name}` is another variable: {GIVE_ITS_NAME}")
+            there = f"; there are {quoted(sorted(names))}" if names else ""
+            hint = did_you_mean(name, names)
+            raise ValueError(f"no function has a parameter `{name}`{hint}{there}")
 
 
 def _changed(function: Function, axes: Mapping[Var, int], new: int) -> Function:

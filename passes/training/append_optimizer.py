@@ -61,12 +61,12 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     arrays = Arguments.of(mod, BACKBONE_LOSS).params
     own, storage = params_of(mod, arrays)
     scale: LossScale | None = mod.attrs.get(LOSS_SCALE)
-    update = _update(once, own, scale, master_weights)
+    update = whole_update(once, own, scale, master_weights)
     names = update.names
     mod = with_state_splits(mod, own, update)
     by_number = None if storage.is_apart else _for_arrays(once, own, storage, master_weights)
     if by_number is not None and runs_of(update.state, own, update.owners) is not None:
-        stored = _update(by_number, arrays, scale, master_weights)
+        stored = whole_update(by_number, arrays, scale, master_weights)
         places = _storage_of_states(update, own, stored.state, arrays, storage)
         mod, update = with_stored_states(mod, places), stored
     elif not storage.is_apart:
@@ -107,7 +107,7 @@ def told_of(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -
 
 def _written_by(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> Any:
     """The update that an optimizer writes, and its first state, as values."""
-    update = _update(optimizer, params, None, master_weights)
+    update = whole_update(optimizer, params, None, master_weights)
     states = [np.asarray(state) for state in update.state]
     size = sum(state.nbytes for state in states if state.any())
     if size > _MOST_STATES or not is_ours(post_order(update.function)):
@@ -155,7 +155,7 @@ class _OfArrays:
         return self.update.stored(params, self.storage)
 
 
-def _update(
+def whole_update(
     optimizer: Optimizer,
     params: Sequence[Var],
     loss_scale: LossScale | None,

@@ -9,12 +9,14 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.kinds import Pass
+from relaxjax.passes.infrastructure.named_params import check_params
 from relaxjax.trainable.arguments import required_function
-from relaxjax.trainable.facts import Facts
+from relaxjax.trainable.facts import TAKEN, Facts
 from relaxjax.trainable.names import BACKBONE_LOSS
 
 from .find_ids import class_ids, row_ids
 
+_TARGET = f"parameter of `{BACKBONE_LOSS}`"
 _WEIGHTS = "weights"  # what the argument of a loss is called that weighs its mean
 
 
@@ -41,6 +43,12 @@ def DescribeLoss(
     * `loss_takes` says what the loss expects of the model, such as probabilities.
     """
     function = required_function(mod, BACKBONE_LOSS)
+    if weights is not None:
+        check_params(
+            "weights", [weights], mod, lambda f: f.params if f is function else (), _TARGET
+        )
+    if takes not in (None, *TAKEN):
+        raise ValueError(f"a loss takes {' or '.join(map(repr, TAKEN))}, but `takes` is {takes!r}")
     ids = class_ids(function)
     if compares_classes and is_mean:
         ids = tuple(replace(one, has_mean=True) for one in ids)

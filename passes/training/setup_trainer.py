@@ -47,6 +47,7 @@ from .fuse_train_step import FuseTrainStep
 from .loss_channels_last import LossChannelsLast
 from .loss_rules import with_rules_of_loss
 from .loss_scale import LossScale, check_loss_scale
+from .made_of import with_digests
 from .plan_step_memory import PlanStepMemory
 from .prepare_backbone import PrepareBackbone
 from .shard_training import ShardTraining, is_placed
@@ -101,6 +102,9 @@ def SetupTrainer(
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds MultiplyRowsOnce,
     FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, StoreDraws, StoreResults,
     PlanStepMemory, for which `memory_budget` and `memory_policy` are, and UpdateInLoops.
+
+    The attribute `made_of` holds digests of the model, the loss and the optimizer as they are
+    given, by which a training that is resumed knows whether it is the one that was begun.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
@@ -181,7 +185,12 @@ def with_step_passes(
         result = mod
         for one in before:
             result = one(result)
-        for one in step_passes(result, options, evaluation):
+        once = replace(options, optimizer=AskedOnce.of(options.optimizer))
+        if not options.keeps_params:  # such a step has no Trainer, and no checkpoints
+            result = with_digests(
+                result, once.optimizer, options.loss_scale, options.master_weights
+            )
+        for one in step_passes(result, once, evaluation):
             result = one(result)
         return result
 

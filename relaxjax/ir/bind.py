@@ -1,7 +1,7 @@
 """Fixing some of what a function takes: parameters, and symbolic dimensions."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from .dim_variables import dim_vars
 from .dims import Dim, SymbolicVar, as_dim
@@ -16,6 +16,9 @@ from .retype import check_value, retyped
 from .span import located
 from .types import PrimType, Type
 from .walk import definable_symbols, expr_symbols, nested_bindings, nested_sequences
+from .wording import quoted
+
+GIVE_ITS_NAME = "give its name, or the very object that the function has"
 
 
 @function_method("bind_params")
@@ -47,9 +50,7 @@ def bind_symbolic_vars(
     for key, value in binding_map.items():
         found = symbols_called(called, key)
         if not found:
-            raise ValueError(
-                f"the function has no symbolic dimension `{key}`{_known(_symbol_names(function))}"
-            )
+            refuse_symbol("the function has no", key, _symbol_names(function))
         (symbol,) = found
         if mapping.get(symbol, value) != value:
             raise ValueError(
@@ -110,6 +111,14 @@ def symbols_by_key(function: Function) -> dict[str | SymbolicVar, list[SymbolicV
     return called
 
 
+def refuse_symbol(subject: str, key: str | SymbolicVar, names: Sequence[str]) -> NoReturn:
+    """Raise for a key that means no symbolic dimension, though one may have its name."""
+    if f"{key}" in names:
+        raise ValueError(f"the symbolic dimension `{key}` is another object: {GIVE_ITS_NAME}")
+    there = f"; there are {quoted(names)}" if names else ""
+    raise ValueError(f"{subject} symbolic dimension `{key}`{there}")
+
+
 def symbols_called(
     known: Mapping[str | SymbolicVar, list[SymbolicVar]], key: str | SymbolicVar
 ) -> list[SymbolicVar]:
@@ -139,6 +148,8 @@ def _param(function: Function, key: str | Var, found: list[Var]) -> Var:
         return found[0]
     name = key.name if isinstance(key, Var) else key
     names = [param.name for param in function.params]
+    if not found and name in names:
+        raise ValueError(f"the parameter `{name}` is another variable: {GIVE_ITS_NAME}")
     if not found:
         raise ValueError(f"the function has no parameter `{name}`{_known(names)}")
     raise ValueError(

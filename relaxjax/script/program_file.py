@@ -4,7 +4,7 @@ Nothing in such a file is executed, and what is read is bounded by the size of t
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,41 +53,55 @@ def _check_attrs(owner: str, attrs: Attrs) -> None:
 
 def read_program(path: str | os.PathLike[str], kind: FileKind) -> tuple[IRModule, dict[str, Array]]:
     """The module and the arrays that `write_program` wrote."""
-    script, arrays = _read(Path(path), kind)
-    constants = [arrays.pop(name) for name in _constant_names(arrays)]
-    if len(script) > MOST_SCRIPT:
-        raise kind.error(f"`{path}` is damaged: its script is too long")
-    metadata = {KIND: [Constant(data) for data in constants]}
+    file = TensorFile(Path(path), kind)
+    return _module(file, kind), _tensors(file, "")
+
+
+def read_module(path: str | os.PathLike[str], kind: FileKind) -> IRModule:
+    """The module alone."""
+    return _module(TensorFile(Path(path), kind), kind)
+
+
+def read_tensors(
+    path: str | os.PathLike[str], kind: FileKind, prefix: str = ""
+) -> dict[str, Array]:
+    """The arrays alone whose names begin so, without the constants of the module."""
+    file = TensorFile(Path(path), kind)
+    _script(file)  # without one it holds no program
+    return _tensors(file, prefix)
+
+
+def _script(file: TensorFile) -> str:
     try:
-        source = text_source(script, f"{path}")
-        check_printed(source)
-        mod = from_source(script, {**PRINTED_NAMES, "metadata": metadata}, source.file)
-    except Exception as error:
-        raise kind.error(f"`{path}` is damaged: its script cannot be read: {error}") from error
-    if not isinstance(mod, IRModule):
-        raise kind.error(f"`{path}` is damaged: its script is no module")
-    return mod, arrays
-
-
-def read_tensors(path: str | os.PathLike[str], kind: FileKind) -> dict[str, Array]:
-    """The arrays alone, without the constants of the module."""
-    _, arrays = _read(Path(path), kind)
-    for name in _constant_names(arrays):
-        del arrays[name]
-    return arrays
-
-
-def _read(path: Path, kind: FileKind) -> tuple[str, dict[str, Array]]:
-    """The script and all arrays; a damaged or foreign file is an error."""
-    file = TensorFile(path, kind)
-    arrays = {name: file.read(name) for name in file.names}
-    try:
-        return file.header["script"], arrays
+        return file.header["script"]
     except LookupError as error:
         raise file.wrong_header(error) from None
 
 
-def _constant_names(arrays: Mapping[str, Array]) -> list[str]:
+def _module(file: TensorFile, kind: FileKind) -> IRModule:
+    script = _script(file)
+    if len(script) > MOST_SCRIPT:
+        raise kind.refused(file.path, "is damaged: its script is too long")
+    metadata = {KIND: [Constant(file.read(name)) for name in _constant_names(file.names)]}
+    try:
+        source = text_source(script, f"{file.path}")
+        check_printed(source)
+        mod = from_source(script, {**PRINTED_NAMES, "metadata": metadata}, source.file)
+    except Exception as error:
+        fault = f"is damaged: its script cannot be read: {error}"
+        raise kind.refused(file.path, fault) from error
+    if not isinstance(mod, IRModule):
+        raise kind.refused(file.path, "is damaged: its script is no module")
+    return mod
+
+
+def _tensors(file: TensorFile, prefix: str) -> dict[str, Array]:
+    constants = set(_constant_names(file.names))
+    wanted = (name for name in file.names if name.startswith(prefix) and name not in constants)
+    return {name: file.read(name) for name in wanted}
+
+
+def _constant_names(names: Iterable[str]) -> list[str]:
     """The constants of a module, in the order in which its script counts them."""
-    count = sum(name.startswith(_CONSTANTS) for name in arrays)
-    return [name for index in range(count) if (name := f"{_CONSTANTS}{index}") in arrays]
+    found = {name for name in names if name.startswith(_CONSTANTS)}
+    return [name for index in range(len(found)) if (name := f"{_CONSTANTS}{index}") in found]

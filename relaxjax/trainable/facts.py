@@ -30,6 +30,9 @@ class RowIds:
     rows: int
 
 
+TAKEN = ("probabilities", "log-probabilities")  # what a loss may be of that a model is checked for
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What `DescribeLoss` finds out.

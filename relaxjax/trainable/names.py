@@ -10,6 +10,7 @@ EVALUATE = "evaluate"  # the loss and the outputs of the model as it predicts
 INPUT_NUM, PARAM_NUM, STATE_NUM = "input_num", "param_num", "state_num"
 OPTIM_STATE = "optim_state"  # the first state of the optimizer
 OPTIM_STATE_NAMES = "optim_state_names"  # what its states are, by which a checkpoint knows it
+MADE_OF = "made_of"  # digests of the model, loss and optimizer as the user gave them
 LOSS_SCALE = "loss_scale"  # the adjoint takes the scale of the loss: a number, or "dynamic"
 
 STORED_PARAMS = "stored_params"  # where each parameter is, unless each is an array as it is

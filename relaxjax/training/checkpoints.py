@@ -14,11 +14,11 @@ from relaxjax.ir.folder import obstacle
 from relaxjax.ir.whole_file import remove_abandoned
 
 from .callbacks import Direction, Monitor
-from .devices.processes import are_several, is_first, wait_for_all
+from .devices.processes import all_did, are_several, is_first, wait_for_all
 from .number_checks import is_count
 from .reports.epoch_report import EpochReport
 from .saving.background import Background
-from .saving.checkpoint import CheckpointError, notes, write_shards
+from .saving.checkpoint import UnusableCheckpointError, notes, write_shards
 from .saving.resume_check import check_begun
 from .saving.shards import INDEX, remove
 from .trained_model import TrainedModel
@@ -179,13 +179,15 @@ class Checkpoints:
         self._own.update(paths)
         if not paths:
             return Position()
+        begun: list[Position] = []
         try:
-            return _resumed(paths, trainer)
+            all_did("the last checkpoint", "load", lambda: begun.append(_resumed(paths, trainer)))
         except FileNotFoundError:
             raise FileExistsError(
                 f"another training has removed `{paths[-1]}` since this one began: give each a "
                 "folder of its own, or go on with that one once it has ended"
             ) from None
+        return begun[0]
 
     def _remove_abandoned(self) -> None:
         """Remove what a training left that was killed while it wrote."""
@@ -227,11 +229,12 @@ def _resumed(paths: Sequence[Path], trainer: TrainedModel) -> Position:
     """Where the last checkpoint stands, once the trainer has loaded it."""
     try:
         position = _position(paths[-1])
-    except CheckpointError as error:
-        mend = f"; to go on from `{paths[-2]}`, move it away" if len(paths) > 1 else ""
-        raise CheckpointError(f"{error}{mend}") from None
-    check_begun(paths[-1], trainer.mod)
-    trainer.load(paths[-1])
+        check_begun(paths[-1], trainer.mod)
+        trainer.load(paths[-1])
+    except UnusableCheckpointError as error:
+        more = len(paths) > 1
+        mend = f"; to go on from `{paths[-2]}`, move `{paths[-1]}` away" if more else ""
+        raise UnusableCheckpointError(f"{error}{mend}") from None
     return position
 
 
@@ -239,11 +242,11 @@ def _position(path: Path) -> Position:
     """Where in its data a training was when it wrote a checkpoint."""
     text = notes(path).get("position")
     if text is None:
-        raise CheckpointError(f"`{path}` does not say where in its data the training was")
+        raise UnusableCheckpointError(f"`{path}` does not say where in its data the training was")
     try:
         return Position.from_json(text)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise CheckpointError(
+        raise UnusableCheckpointError(
             f"`{path}` is damaged: it says no more where in its data the training was: {error!r}"
         ) from None
 

@@ -1,5 +1,6 @@
 """The checkpoints of a training: written, kept, resumed from, and what is refused."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from relaxjax.training import (
     EarlyStopping,
     EpochReport,
     Lines,
+    ProcessesError,
     Trainer,
 )
 from relaxjax.training.checkpoints import Position
+from relaxjax.training.devices.processes import Conversation
 
 QUIET = Lines(lambda line: None)
 
@@ -334,12 +337,51 @@ def test_the_checkpoint_before_a_damaged_one_is_named(tmp_path: Path) -> None:
     trainer.fit(data, 2, reporter=QUIET, checkpoints=run)
     before, last = run.paths()
     last.write_bytes(last.read_bytes()[:99])
-    match = "damaged or no .*; to go on from `.*step-000000005.safetensors`, move it away"
+    match = f"damaged or no .*; to go on from `{before}`, move `{last}` away$"
     with pytest.raises(CheckpointError, match=match):
         trainer.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)
     last.unlink()
     assert len(trainer.fit(data, 2, reporter=QUIET, checkpoints=run, resume=True)) == 2
     assert before.exists()
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_the_checkpoint_before_one_with_a_flipped_bit_is_named(
+    sharded: bool, tmp_path: Path
+) -> None:
+    run, trainer = Checkpoints(tmp_path, sharded=sharded), fresh()
+    trainer.fit(data, 2, reporter=QUIET, checkpoints=run)
+    before, last = run.paths()
+    (path,) = last.glob("part-*") if sharded else [last]
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    params = trainer.export_params()
+    match = (
+        f"`{path}` is damaged: what it holds of `.*/.*` is not what was written, by its checksum: "
+        f"take another .*; to go on from `{before}`, move `{last}` away$"
+    )
+    with pytest.raises(CheckpointError, match=match):
+        trainer.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)
+    chex.assert_trees_all_equal(trainer.export_params(), params)
+    last.rename(tmp_path / "damaged")
+    assert len(trainer.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)) == 3
+
+
+def test_a_checkpoint_that_another_process_cannot_load_is_an_error_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It found a fault in its own part, and this one would wait for it in the first step."""
+    fresh().fit(data, 1, reporter=QUIET, checkpoints=Checkpoints(tmp_path))
+
+    def told(self: Conversation, subject: str, own: str, seconds: float = 1) -> list[str]:
+        other = json.dumps(["", "`part-1` is damaged"])
+        return [own, other] if subject == "the last checkpoint" else [own]
+
+    monkeypatch.setattr(Conversation, "told", told)
+    match = "^process 1 could not load the last checkpoint: `part-1` is damaged$"
+    with pytest.raises(ProcessesError, match=match):
+        fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(tmp_path), resume=True)
 
 
 def test_a_file_of_no_training_is_an_error(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.tree_util import Partial
 from losses_to_train import BATCH, PARAMS, QUIET, loss, plain
 
 from relaxjax import Trainer
@@ -120,6 +121,29 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
             "*, 'y': *}), but batch['y'] is missing"
         ),
     ),
+    "a list for an array": (
+        lambda: plain().update({**BATCH, "y": BATCH["y"].tolist()}),
+        ValueError,
+        (
+            "but batch['y'] is a list of 32, where the example had an array: make it one, by "
+            "numpy.asarray"
+        ),
+    ),
+    "an empty list for an array": (
+        lambda: plain().fit([{**BATCH, "y": []}], reporter=QUIET),
+        ValueError,
+        "but batch['y'] is a list of 0, where the example had an array: make it one",
+    ),
+    "None for an array": (
+        lambda: plain().evaluate({**BATCH, "y": None}),
+        ValueError,
+        "but batch['y'] is None, where the example had an array: give one",
+    ),
+    "an array for a whole batch": (
+        lambda: plain().update(BATCH["x"]),
+        ValueError,
+        "but batch is an array, where the example had a dict of 2: nest it alike",
+    ),
     "a leaf more": (
         lambda: plain().fit([{**BATCH, "z": 1.0}], reporter=QUIET),
         ValueError,
@@ -133,7 +157,14 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
             list(BATCH.values()),
         ).update(tuple(BATCH.values())),
         ValueError,
-        "PyTreeDef([*, *]), but it is PyTreeDef((*, *))",
+        "PyTreeDef([*, *]), but batch is a tuple of 2, where the example had a list of 2: nest it",
+    ),
+    "another function": (
+        lambda: Trainer.from_jax(
+            lambda p, b: loss(p, b), PARAMS, optax.sgd(0.1), {**BATCH, "of": Partial(min)}
+        ).update({**BATCH, "of": Partial(max)}),
+        ValueError,
+        "but it is PyTreeDef({'of': CustomNode(Partial[",
     ),
     "another option": (
         lambda: Trainer.from_jax(

@@ -13,6 +13,7 @@ from relaxjax.autodiff.auxiliary_output import AuxiliaryOutput
 from relaxjax.autodiff.step_loss import Nestings
 from relaxjax.autodiff.step_trees import path_of_deleted
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.wording import a_kind
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.trainable.storage import Storage
 from relaxjax.training.inputs import as_array, check_mask, holds_numbers
@@ -164,19 +165,54 @@ def _check_narrowed(name: str, array: np.ndarray[Any, Any], narrowed: np.ndarray
 
 def _other_nesting(batch: Any, example: Any) -> str:
     """What is wrong with a batch that is nested otherwise than the example."""
-    given, wanted = ([keystr(p) for p, _ in tree_leaves_with_path(x)] for x in (batch, example))
-    missing = [path for path in wanted if path not in given]
-    strange = [path for path in given if path not in wanted]
-    if missing:
-        found = f"batch{missing[0]} is missing"
-    elif strange:
-        found = f"batch{strange[0]} is none of its leaves"
-    else:
-        found = f"it is {jax.tree.structure(batch)}"
+    found = _first_difference("batch", batch, example) or f"it is {jax.tree.structure(batch)}"
     return (
         "a batch is nested as the example was that the trainer was made with, "
         f"{jax.tree.structure(example)}, but {found}"
     )
+
+
+def _first_difference(name: str, given: Any, wanted: Any) -> str | None:
+    """Where a tree is nested otherwise than another one, from the outside in."""
+    parts, wanted_parts = _parts(given), _parts(wanted)
+    if type(given) is not type(wanted) and not (parts is None and wanted_parts is None):
+        mend = "nest it alike"
+        if wanted_parts is None:
+            is_list = isinstance(given, list | tuple)
+            mend = "make it one, by numpy.asarray" if is_list else "give one"
+        return (
+            f"{name} is {_kind_of(given, parts)}, where the example had "
+            f"{_kind_of(wanted, wanted_parts)}: {mend}"
+        )
+    if parts is None or wanted_parts is None:
+        return None
+    missing = [key for key in wanted_parts if key not in parts]
+    strange = [key for key in parts if key not in wanted_parts]
+    if missing:
+        return f"{name}{missing[0]} is missing"
+    if strange:
+        return f"{name}{strange[0]} is none of its leaves"
+    return next(
+        (
+            found
+            for key, part in parts.items()
+            if (found := _first_difference(f"{name}{key}", part, wanted_parts[key])) is not None
+        ),
+        None,
+    )
+
+
+def _parts(tree: Any) -> dict[str, Any] | None:
+    """What a tree holds itself, by the paths there; None for a leaf."""
+    found = tree_leaves_with_path(tree, is_leaf=lambda part: part is not tree)
+    is_leaf = len(found) == 1 and not found[0][0]
+    return None if is_leaf else {keystr(path): part for path, part in found}
+
+
+def _kind_of(tree: Any, parts: dict[str, Any] | None) -> str:
+    if tree is None or parts is not None:
+        return f"{a_kind(tree)}{'' if tree is None else f' of {len(parts or ())}'}"
+    return "an array" if hasattr(tree, "dtype") else a_kind(tree)
 
 
 def _path(tree: Any, place: int) -> str:

@@ -1,7 +1,8 @@
 """A training in several processes: what they must agree on, and what all of them are to know."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from jax.experimental import multihost_utils
 T = TypeVar("T")
 
 _WAIT = 300  # seconds for another process, which may still be reading its data
+_WAIT_FOR_FILES = 3600  # seconds for its files, which a slow disk may write for long
 _MOST_SHOWN = 200  # characters of what a process said
 
 
@@ -75,6 +77,31 @@ def agree(subject: str, own: str, mend: str) -> None:
             f"the processes differ in {subject}: process 0 has {_short(found[0])}, process {other} "
             f"has {_short(found[other])}: {mend}"
         )
+
+
+def all_did(
+    subject: str,
+    verb: str,
+    work: Callable[[], None],
+    own: str = "",
+    among: Conversation = _training,
+) -> list[str]:
+    """What each process says once it has done its work; if one fails, all of them raise."""
+
+    def told(fault: str | None) -> list[Any]:
+        said = among.told(subject, json.dumps([own, fault]), _WAIT_FOR_FILES)
+        return list(map(json.loads, said))
+
+    try:
+        work()
+    except Exception as error:  # which the others wait to hear of
+        told(str(error))
+        raise
+    said = told(None)
+    for at, (_, fault) in enumerate(said):
+        if fault is not None:
+            raise ProcessesError(f"process {at} could not {verb} {subject}: {fault}")
+    return [name for name, _ in said]
 
 
 def in_step(batches: Iterable[T], kind: Any) -> Iterator[T]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.module import IRModule
-from relaxjax.script.program_file import read_program, read_tensors, write_program
+from relaxjax.script.program_file import read_module, read_tensors, write_program
 from relaxjax.script.tensor_file import FileKind
 from relaxjax.training.devices.processes import is_first, wait_for_all, whole_on_host
 from relaxjax.training.inputs import fits_shape, tensor_type, to_device
@@ -32,7 +32,11 @@ class CheckpointError(ValueError):
     """A file is damaged, or is no checkpoint, or was written for another model."""
 
 
-_CHECKPOINT = FileKind(FORMAT, "checkpoint of a trainer", CheckpointError)
+class UnusableCheckpointError(CheckpointError):
+    """A file is not as a trainer wrote it; the checkpoint before it may well be."""
+
+
+_CHECKPOINT = FileKind(FORMAT, "checkpoint of a trainer", CheckpointError, UnusableCheckpointError)
 
 
 def save(
@@ -127,14 +131,13 @@ def _names_of(groups: Sequence[Group]) -> tuple[str, ...]:
 
 def module(path: str | os.PathLike[str]) -> IRModule:
     """The module that the checkpoint was written for."""
-    return read_program(index_of(path), _CHECKPOINT)[0]
+    return read_module(index_of(path), _CHECKPOINT)
 
 
 def notes(path: str | os.PathLike[str]) -> dict[str, str]:
     """The notes that were saved beside the arrays."""
-    found = read_tensors(index_of(path), _CHECKPOINT)
-    texts = ((name, array) for name, array in found.items() if name.startswith(_NOTES))
-    return {name.removeprefix(_NOTES): _text(array) for name, array in texts}
+    found = read_tensors(index_of(path), _CHECKPOINT, _NOTES)
+    return {name.removeprefix(_NOTES): _text(array) for name, array in found.items()}
 
 
 def _texts(groups: Sequence[Group], notes: Mapping[str, str] | None) -> dict[str, Host]:

@@ -8,9 +8,10 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_equal
 from relaxjax.lowering.traits import reachable
-from relaxjax.trainable.names import BACKBONE, EVALUATE, OPTIMIZER
+from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, EVALUATE, MADE_OF, OPTIMIZER
 from relaxjax.trainable.storage import Storage
-from relaxjax.training.layout import Layout
+from relaxjax.training.inputs import tensor_type
+from relaxjax.training.layout import Group, Layout
 
 from .checkpoint import CheckpointError, module
 
@@ -18,6 +19,7 @@ _OTHERS = {
     BACKBONE: "model",
     OPTIMIZER: "optimizer, such as one of another learning rate",
     EVALUATE: "loss, or with other options of it",
+    BACKBONE_LOSS: "loss, or with other options of it",
 }
 
 
@@ -26,26 +28,42 @@ def check_begun(path: str | os.PathLike[str], mod: IRModule) -> None:
 
     Their parameters and states may well be of the same names and types; where they are not,
     `Trainer.load` says which. Functions that have their arrays in other places, such as those of
-    equal layers in stacks, are not compared.
+    equal layers in stacks, are compared by their digests of before that.
     """
     begun = module(path)
-    if _kept(begun) != _kept(mod):
+    theirs, ours = Layout.of(begun), Layout.of(mod)
+    if list(map(_told, theirs.groups[:2])) != list(map(_told, ours.groups[:2])):
         return
-    for name, other in _OTHERS.items():
-        changed = _changed(name, begun, mod)
-        if changed is not None:
-            raise CheckpointError(
-                f"`{path}` was written by a training with another {other}: resume=True goes on as "
-                "it was begun; to train on with this one, trainer.load the checkpoint and fit "
-                f"without `resume`{_first_change(*changed)}"
-            )
+    if _places(theirs) == _places(ours):
+        found = ((name, _changed(name, begun, mod)) for name in (BACKBONE, OPTIMIZER, EVALUATE))
+        other = next(((name, pair) for name, pair in found if pair is not None), None)
+        if other is not None:
+            raise _refusal(path, other[0], _first_change(*other[1]))
+        return
+    before, now = (one.attrs.get(MADE_OF, {}) for one in (begun, mod))
+    for name in (BACKBONE, OPTIMIZER, BACKBONE_LOSS):
+        is_of_load = name == OPTIMIZER and _told(theirs.optimizer) != _told(ours.optimizer)
+        if not is_of_load and name in before and name in now and before[name] != now[name]:
+            raise _refusal(path, name, "")
 
 
-def _kept(mod: IRModule) -> tuple[list[tuple[str, str]], Mapping[str, Storage]]:
-    """The parameters and states of the model, and where the functions have what."""
-    layout = Layout.of(mod)
-    kept = (*layout.params.vars, *layout.states.vars)
-    return [(var.name, str(var.ty)) for var in kept], layout.storage
+def _refusal(path: str | os.PathLike[str], name: str, change: str) -> CheckpointError:
+    return CheckpointError(
+        f"`{path}` was written by a training with another {_OTHERS[name]}: resume=True goes on as "
+        "it was begun; to train on with this one, trainer.load the checkpoint and fit without "
+        f"`resume`{change}"
+    )
+
+
+def _told(group: Group) -> list[tuple[str, str]]:
+    """The names and types of the user's arrays, wherever they lie."""
+    types = map(tensor_type, group.vars)
+    return [(v.name, f"{ty.dtype} {ty.shape}") for v, ty in zip(group.vars, types, strict=True)]
+
+
+def _places(layout: Layout) -> tuple[list[str], Mapping[str, Storage]]:
+    """On which devices the arrays are, and where the functions have them."""
+    return [str(var.ty) for group in layout.groups[:2] for var in group.vars], layout.storage
 
 
 def _changed(name: str, begun: IRModule, mod: IRModule) -> tuple[Function | None, Function] | None:

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -23,7 +23,7 @@ from relaxjax.ir.expr import np_dtype
 from relaxjax.ir.module import IRModule
 from relaxjax.script.program_file import write_program
 from relaxjax.script.tensor_file import FileKind, TensorFile, write_tensors
-from relaxjax.training.devices.processes import Conversation, ProcessesError, is_first
+from relaxjax.training.devices.processes import Conversation, all_did, is_first
 
 Host: TypeAlias = np.ndarray[Any, Any]
 Region: TypeAlias = tuple[slice, ...]
@@ -32,7 +32,6 @@ INDEX = "index.safetensors"
 _TABLE = "shards"  # the array of the index that says which arrays and parts there are
 _PART = re.compile(r"part-\d+-[0-9a-f]+\.safetensors")
 _MARK = "relaxjax shards 1"
-_WAIT = 3600  # seconds for the part of another process, which a slow disk may write for long
 
 _saving = Conversation("relaxjax/shards")
 
@@ -78,7 +77,7 @@ class Snapshot:
             folder.mkdir(parents=True, exist_ok=True)
             write_tensors(folder / part, _kind_of_part(kind), self.shards, {})
 
-        parts = _all_did(f"the parts of `{folder.name}`", write_part, part)
+        parts = all_did(f"the parts of `{folder.name}`", "write", write_part, part, _saving)
 
         def write_index() -> None:
             missing = [at for at, name in enumerate(parts) if not (folder / name).exists()]
@@ -94,7 +93,8 @@ class Snapshot:
                 if name not in (INDEX, *parts):
                     (folder / name).unlink(missing_ok=True)
 
-        _all_did(f"the index of `{folder.name}`", write_index if is_first() else lambda: None, "")
+        write = write_index if is_first() else lambda: None
+        all_did(f"the index of `{folder.name}`", "write", write, "", _saving)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ def with_shards(
         if not all(map(_PART.fullmatch, names)):
             raise ValueError(names)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise kind.error(f"`{path}` is damaged: its table of shards is wrong: {error!r}") from None
+        fault = f"is damaged: its table of shards is wrong: {error!r}"
+        raise kind.refused(path, fault) from None
     return arrays | _joined(path, names, whole, kind)
 
 
@@ -170,46 +171,29 @@ def _joined(
         try:
             file = TensorFile(path.parent / part, _kind_of_part(kind))
         except FileNotFoundError:
-            raise kind.error(
-                f"`{path}` lacks the file `{part}`, which a process wrote beside it: move the "
-                "whole folder of a checkpoint"
+            raise kind.refused(
+                path,
+                f"lacks the file `{part}`, which a process wrote beside it: move the "
+                "whole folder of a checkpoint",
             ) from None
         try:
             for key in file.names:
                 name, _, offsets = key.rpartition("@")
                 found[name].append((_region(offsets, file.shape(key)), file, key))
         except (LookupError, ValueError) as error:
-            raise kind.error(f"`{file.path}` is damaged: {error!r} of its shards") from None
+            raise kind.refused(file.path, f"is damaged: {error!r} of its shards") from None
     for name, (_, shape) in whole.items():
         count = sum(prod(s.stop - s.start for s in region) for region, _, _ in found[name])
         if count != prod(shape):
-            raise kind.error(
-                f"`{path}` is damaged: its parts have {count} of the {prod(shape)} numbers of "
-                f"`{name}`"
+            raise kind.refused(
+                path,
+                f"is damaged: its parts have {count} of the {prod(shape)} numbers of `{name}`",
             )
     return {name: SplitArray(*whole[name], tuple(found[name])) for name in whole}
 
 
-def _all_did(subject: str, work: Callable[[], None], own: str) -> list[str]:
-    """What each process says once it has done its work; if one fails, all of them raise."""
-    try:
-        work()
-    except Exception as error:  # which the others wait to hear of
-        _told(subject, own, str(error))
-        raise
-    said = _told(subject, own, None)
-    for at, (_, fault) in enumerate(said):
-        if fault is not None:
-            raise ProcessesError(f"process {at} could not write {subject}: {fault}")
-    return [name for name, _ in said]
-
-
-def _told(subject: str, own: str, fault: str | None) -> list[Any]:
-    return [json.loads(text) for text in _saving.told(subject, json.dumps([own, fault]), _WAIT)]
-
-
 def _kind_of_part(kind: FileKind) -> FileKind:
-    return FileKind(_MARK, "part of a checkpoint", kind.error)
+    return FileKind(_MARK, "part of a checkpoint", kind.error, kind.unusable)
 
 
 def _offsets(index: Region, shape: tuple[int, ...]) -> list[int]:

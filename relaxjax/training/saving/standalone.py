@@ -12,6 +12,7 @@ It needs jax, numpy, safetensors and flatbuffers.
 
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 
 class Model:
@@ -29,7 +30,7 @@ class Model:
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = Path(__file__).parent if folder is None else Path(folder)
         self.facts = json.loads((self.folder / "model.json").read_text(encoding="utf-8"))
-        arrays = load_file(self.folder / "state.safetensors")
+        arrays, self._texts = _read(self.folder / "state.safetensors")
         with self._dtypes():
             self.params, self.states, self.optimizer = (
                 tuple(self._on_device(name, arrays[name]) for name in self.facts[group])
@@ -37,6 +38,8 @@ class Model:
             )
             self.params = self._stored("params", self.params)
             self.optimizer = self._stored("optimizer", self.optimizer)
+        own = {name for group in ("params", "states", "optimizer") for name in self.facts[group]}
+        self._others = {name: array for name, array in arrays.items() if name not in own}
         train_step = self._artifact("train_step")
         has_model = (self.folder / "predict.jax_export").exists()
         self._predict = jax.jit(self._artifact("predict").call) if has_model else None
@@ -69,19 +72,16 @@ class Model:
 
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write the state to a file, by default over the one it was read from."""
-        source = self.folder / "state.safetensors"
-        arrays = load_file(source)
+        arrays = dict(self._others)
         for group in ("params", "states", "optimizer"):
             held = self._apart(group, getattr(self, group))
             for name, array in zip(self.facts[group], held, strict=True):
                 is_key = name in self.facts["keys"]
                 arrays[name] = np.asarray(jax.random.key_data(array) if is_key else array)
-        with safe_open(source, "numpy") as file:
-            metadata = file.metadata()
-        target = source if path is None else Path(path)
-        part = target.with_name(f"{target.name}.part")
-        save_file(arrays, part, metadata)
-        os.replace(part, target)
+        target = self.folder / "state.safetensors" if path is None else Path(path)
+        checksums = {name: _checksum(array) for name, array in arrays.items()}
+        texts = {**self._texts, "checksums": json.dumps(checksums)}
+        _replace(target, save(arrays, {**texts, "checksum": _checksum_of_texts(texts)}))
 
     def _artifact(self, name: str) -> export.Exported:
         content = (self.folder / f"{name}.jax_export").read_bytes()
@@ -136,6 +136,50 @@ class Model:
 
     def _dtypes(self) -> Any:
         return jax.enable_x64(self.facts["needs_x64"])
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
+    """The arrays and the texts of a file, if they are those that were written, by checksums."""
+    arrays = load_file(path)
+    with safe_open(path, "numpy") as file:
+        texts: dict[str, str] = file.metadata()
+    if texts.get("checksum") not in (None, _checksum_of_texts(texts)):
+        raise _changed(path, "the text in its header")
+    for name, checksum in json.loads(texts.get("checksums", "{}")).items():
+        if name not in arrays or checksum != _checksum(arrays[name]):
+            raise _changed(path, f"what it holds of `{name}`")
+    return arrays, texts
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _changed(path: Path, what: str) -> ValueError:
+    return ValueError(
+        f"`{path}` is damaged: {what} is not what was written, by its checksum: take a copy of the "
+        "file from elsewhere, or export the model again"
+    )
+
+
+def _checksum(array: np.ndarray[Any, Any]) -> str:
+    kind = zlib.crc32(f"{array.dtype}{array.shape}".encode())
+    return f"{zlib.crc32(array.reshape(-1).view(np.uint8).data, kind):08x}"
+
+
+def _checksum_of_texts(texts: dict[str, str]) -> str:
+    own = sorted((name, text) for name, text in texts.items() if name != "checksum")
+    return f"{zlib.crc32(json.dumps(own).encode()):08x}"
 
 
 def _listed(values: Any) -> Any:

@@ -47,8 +47,13 @@ def test_a_weight_is_taken_transposed() -> None:
     np.testing.assert_allclose(results(found, "main", [x, w.T, v]), expected, rtol=1e-5)
 
 
-def test_a_weight_that_is_read_otherwise_too_is_left_alone() -> None:
-    assert SimplifyFCTranspose(["v", "x"])(DENSE) is DENSE
+def test_a_weight_that_is_read_otherwise_too_is_refused() -> None:
+    for name in ("v", "x"):
+        match = (
+            f"names `{name}`, which is no parameter .* that is read transposed only; there are `w`"
+        )
+        with pytest.raises(ValueError, match=match):
+            SimplifyFCTranspose(["w", name])(DENSE)
     assert SimplifyFCTranspose()(DENSE) is DENSE
 
 
@@ -151,18 +156,24 @@ def test_what_is_not_sparse_enough_stays() -> None:
     assert odd.weight_name == []
 
 
-def test_a_weight_that_is_read_otherwise_stays() -> None:
+UNFIT = (
+    "`weight_name` names `w`, which is no weight that is read as .* of floats only; there are none"
+)
+
+
+def test_a_weight_that_is_read_otherwise_is_refused() -> None:
     module: IRModule = parse_main(
         "y = R.matmul(R.matmul(x, w), R.exp(w))\nreturn y", x=(3, 64), w=(64, 64)
     )
-    assert DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module) is module
+    with pytest.raises(ValueError, match=UNFIT):
+        DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module)
 
 
 @pytest.mark.parametrize(
     ("data", "weight", "out"),
     [("int8", "int8", "int32"), ("float16", "float16", "float32"), ("int8", "int8", "int8")],
 )
-def test_a_product_that_is_added_up_in_another_dtype_stays(
+def test_a_product_that_is_added_up_in_another_dtype_is_refused(
     data: str, weight: str, out: str
 ) -> None:
     """Products of blocks are added up in the dtype of the data, which they may overflow."""
@@ -174,7 +185,8 @@ def test_a_product_that_is_added_up_in_another_dtype_stays(
         """)
     found = process_params(module["main"], {"w": np.zeros((64, 64), weight)}, (16, 16))
     assert found.weight_name == []
-    assert DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module) is module
+    with pytest.raises(ValueError, match=UNFIT):
+        DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module)
 
 
 @pytest.mark.parametrize("block", [(0, 2), (-2, 2), (2,), 3, (2.0, 2)])

@@ -147,7 +147,9 @@ def test_a_dimension_that_no_function_has() -> None:
     module = parse_functions(TEXT)
     with pytest.raises(ValueError, match="no function has a symbolic dimension `k`"):
         BindSymbolicVars({"k": 2})(module)
-    with pytest.raises(ValueError, match="the function has no symbolic dimension `k`; it has `n`"):
+    with pytest.raises(
+        ValueError, match="the function has no symbolic dimension `k`; there are `n`"
+    ):
         BindSymbolicVars({"k": 2}, "main")(module)
 
 

@@ -100,6 +100,21 @@ def test_a_truncated_file_is_refused(tmp_path: Path, kept: int) -> None:
     chex.assert_trees_all_equal(trainer.export_params(), before)
 
 
+def test_a_flipped_bit_in_a_parameter_is_refused(tmp_path: Path) -> None:
+    """The number is as good as any other: only its checksum tells."""
+    path = tmp_path / "model.safetensors"
+    trainer = trained()
+    trainer.save(path)
+    before = trainer.export_params()
+    content = bytearray(path.read_bytes())
+    content[content.rindex(np.asarray(before["w0"]).tobytes()) + 2] ^= 16
+    path.write_bytes(content)
+    for optimizer in (True, False):
+        with pytest.raises(CheckpointError, match="what it holds of `params/w0` is not what was w"):
+            trainer.load(path, optimizer=optimizer)
+    chex.assert_trees_all_equal(trainer.export_params(), before)
+
+
 def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     safetensors.numpy.save_file({"w0": np.zeros((5, 7), "float32")}, path)

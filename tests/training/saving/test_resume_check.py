@@ -7,6 +7,7 @@ import chex
 import numpy as np
 import optax
 import pytest
+from parsing import parse_backbone
 from small_models import Counting, batch, classifier, trainer_of
 
 from relaxjax import SetupTrainer, VirtualMachine, build, from_source
@@ -14,6 +15,8 @@ from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, Loss, MSELoss
 from relaxjax.optim import SGD, Adam, from_optax
 from relaxjax.training import CheckpointError, Checkpoints, Lines, Trainer
+from relaxjax.training.saving.checkpoint import save
+from relaxjax.training.saving.resume_check import check_begun
 
 QUIET = Lines(lambda line: None)
 
@@ -132,3 +135,71 @@ def test_a_training_goes_on_with_the_scale_of_its_loss(tmp_path: Path) -> None:
     trainer = of_script(WITH_HELP, loss_scale="dynamic")
     with pytest.raises(CheckpointError, match="by a training with another optimizer"):
         trainer.fit(PAIRS, 2, reporter=QUIET, checkpoints=run, resume=True)
+
+
+# Where the functions have the arrays in other places
+
+
+def layers(function: str = "R.tanh", **options: Any) -> Any:
+    """A network of three equal layers, set up with options of the module."""
+    lines = [f"h{i + 1} = R.add(h{i}, {function}(R.matmul(h{i}, w{i})))" for i in range(3)]
+    params = ", ".join(f'w{i}: R.Tensor((4, 4), "float32")' for i in range(3))
+    signature = f'h0: R.Tensor((2, 4), "float32"), {params}'
+    backbone = parse_backbone("\n".join([*lines, "return h3"]), signature, param_num=3, state_num=0)
+    given = {"loss": MSELoss(), "optimizer": Adam(0.01), **options}
+    loss, optimizer = given.pop("loss"), given.pop("optimizer")
+    return SetupTrainer(loss, optimizer, [TensorType((2, 4), "float32")] * 2, **given)(backbone)
+
+
+def refused(path: Path, mod: Any) -> str:
+    try:
+        check_begun(path, mod)
+    except CheckpointError as error:
+        return str(error)
+    return ""
+
+
+def normed(most: float) -> Any:
+    return from_optax(optax.chain(optax.clip_by_global_norm(most), optax.sgd(0.1)))
+
+
+OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a model": ({}, {"function": "R.sin"}, "another model: "),
+    "a loss": ({}, {"loss": MSELoss("sum")}, "another loss, or with other options of it: "),
+    "a rate": ({}, {"optimizer": Adam(0.02)}, "another optimizer, such as one of"),
+    "a norm": ({"optimizer": normed(1.0)}, {"optimizer": normed(2.0)}, "another optimizer"),
+    "a scale": ({"loss_scale": 8.0}, {"loss_scale": "dynamic"}, "another optimizer"),
+}
+
+
+@pytest.mark.parametrize(("begun", "other", "said"), OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("roll", [True, False])
+def test_a_training_goes_on_the_same_though_layers_are_rolled_in_one_of_the_two(
+    begun: dict[str, Any], other: dict[str, Any], said: str, roll: bool, tmp_path: Path
+) -> None:
+    before = layers(**begun, roll_blocks=roll)
+    save(tmp_path / "step", (), (), before)
+    again = layers(**begun, roll_blocks=not roll)
+    assert ("stored_params" in again.attrs) != ("stored_params" in before.attrs)
+    assert refused(tmp_path / "step", again) == ""
+    found = refused(tmp_path / "step", layers(**{**begun, **other}, roll_blocks=not roll))
+    assert found.startswith(f"`{tmp_path / 'step'}` was written by a training with {said}")
+    assert found.endswith("trainer.load the checkpoint and fit without `resume`")
+
+
+def test_an_optimizer_of_other_states_is_left_to_loading(tmp_path: Path) -> None:
+    """Which lists them, and says how the model alone is taken over."""
+    save(tmp_path / "step", (), (), layers(roll_blocks=True))
+    assert refused(tmp_path / "step", layers(optimizer=SGD(0.1), roll_blocks=False)) == ""
+
+
+def test_a_training_on_a_mesh_goes_on_as_it_was_begun(tmp_path: Path) -> None:
+    save(tmp_path / "step", (), (), layers())
+    assert refused(tmp_path / "step", layers(devices=2)) == ""
+    found = refused(tmp_path / "step", layers(devices=2, optimizer=Adam(0.02)))
+    assert "by a training with another optimizer" in found
+
+
+def test_a_file_from_before_there_were_digests_is_taken(tmp_path: Path) -> None:
+    save(tmp_path / "step", (), (), layers(roll_blocks=True).without_attr("made_of"))
+    assert refused(tmp_path / "step", layers("R.sin", roll_blocks=False)) == ""

@@ -89,6 +89,39 @@ def test_the_artifacts_train_and_predict_as_the_trainer_does(
         np.testing.assert_allclose(again.export_params()[name], array, rtol=1e-6)
 
 
+def test_an_exported_state_is_checked_and_saved_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier(SGD(0.1)).export(tmp_path, ["cpu"])
+    state = tmp_path / "state.safetensors"
+    whole = state.read_bytes()
+    model = model_of(tmp_path)
+    model.train_step(*batch(0))
+    for place, what in (
+        (-1, "what it holds of `.*`"),
+        (whole.index(b"relaxjax trainer"), "the text in its header"),
+    ):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        state.write_bytes(damaged)
+        match = f"state.safetensors` is damaged: {what} is not what was written, by its checksum: "
+        with pytest.raises(ValueError, match=match):
+            model_of(tmp_path)
+
+    def full(handle: int) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="no space left"):
+            model.save()
+    assert not list(tmp_path.glob("*.part"))
+    model.save()  # all that the file needs is in the model
+    again = classifier(SGD(0.1))
+    again.load(state)
+    np.testing.assert_array_equal(again.export_params()["w0"], model.params[0])
+
+
 def test_a_file_is_no_folder_to_export_into(tmp_path: Path) -> None:
     path = tmp_path / "model"
     path.write_text("")
