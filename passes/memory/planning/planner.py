@@ -43,8 +43,8 @@ _MOST_SOURCES = 3
 _FEW_SHIFTS = 16
 # At this share of the peak of keeping everything, other plans that keep all are not looked at.
 _FAR_LESS = 1 / 2
-# What lowers a peak to more than this share need not wait: a prediction errs by as much, and XLA may
-# compute what waits in other kernels than without.
+# What lowers a peak to more than this share need not wait: a prediction errs by as much, and XLA
+# may compute what waits in other kernels than without.
 _BY_WAITING = 0.92
 # A plan whose peak is at most this share of that of keeping everything is followed where nobody
 # asked: to save less is not worth the operations, and may be an error of the prediction.
