@@ -34,7 +34,7 @@ from .kept_files import (
     settings,
     write_kept,
 )
-from .kept_results import is_ours, nodes_of, text_of
+from .kept_results import is_kept, is_ours, nodes_of, text_of
 from .pause_gc import collector_paused
 
 _FORMAT = b"relaxjax kept executable 1"
@@ -118,7 +118,8 @@ class KeptExecutable:
             took = time.perf_counter() - began
         # XLA writes what it has loaded itself, of JAX's cache, without some of its functions.
         is_new = _COMPILED in events and _OF_THE_CACHE not in events
-        if is_new and took >= _least_seconds() and _is_saved(self._made_of):
+        is_told = is_kept(self._known_as) or _is_saved(self._made_of)
+        if is_new and took >= _least_seconds() and is_told:
             _write(path, lowered.compile(), flops_of(lowered))  # JAX compiles it no second time
         return result
 

@@ -60,6 +60,12 @@ def kept_or_made(
         return made, path.stem
 
 
+def is_kept(known_as: str) -> bool:
+    """Whether a file holds what is known as this, so that its text says it all."""
+    folder = kept_folder(_FOLDER)
+    return bool(known_as) and folder is not None and (folder / f"{known_as}.program").exists()
+
+
 def text_of(mod: IRModule) -> tuple[str, Sequence[Any]]:
     """A module as its text, and what that leaves out: the lines, and whose derivatives they are."""
     beside: list[Any] = []

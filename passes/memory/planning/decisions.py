@@ -52,7 +52,7 @@ def by_default(forms: Forms) -> Decided:
         planner, plan = _plan_without_cost(forms, everything, chooser)
         most = int(WORTH * everything.peak)
         if plan.peak <= most:
-            return Decided(planner, in_order(planner.with_spare_room(plan, most)))
+            return Decided(planner, planner.with_spare_room(in_order(plan), most))
     return all_kept(forms, mod, chooser)
 
 
@@ -66,8 +66,8 @@ def all_kept(forms: Forms, mod: IRModule, chooser: Chooser) -> Decided:
 def _plan_without_cost(forms: Forms, everything: Plan, chooser: Chooser) -> tuple[Planner, Plan]:
     """The plan that costs no time: of what lies in caches, little is computed again."""
     if everything.peak >= LARGE:
-        planner, plan, _ = by_policy(forms, "free")
-        return planner, plan
+        way, plan = _followed(forms, "free")
+        return way.planner, plan
     is_lean = everything.program.function is not function_of(forms.mod, forms.name)
     planner = (chooser if is_lean else forms.chooser(forms.tied)).planner
     return planner, planner.light
@@ -79,10 +79,18 @@ def by_policy(forms: Forms, policy: str) -> Decided:
     Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
     memory gets no more than by "balanced".
     """
+    if policy == "none":
+        planner = forms.chooser(forms.mod).planner
+        return Decided(planner, planner.none)
+    way, plan = _followed(forms, policy)
+    is_counted = policy == "minimal"  # by XLA, as it stands
+    return Decided(way.planner, in_order(plan) if plan.changes and not is_counted else plan)
+
+
+def _followed(forms: Forms, policy: str) -> tuple[Chooser, Plan]:
+    """The plan of a policy where it saves enough, else that which keeps everything."""
     everything = forms.chooser(forms.mod)
     none = everything.planner.none
-    if policy == "none":
-        return Decided(everything.planner, none)
     choosers = [(POLICIES[0], forms.chooser(forms.tied))]
     choosers += [(level, forms.chooser(mod)) for level, mod in forms.lean(forms.tied, to=policy)]
 
@@ -91,7 +99,7 @@ def by_policy(forms: Forms, policy: str) -> Decided:
         known = [way for level, way in choosers if level in allowed]
         best = min(known, key=lambda way: way.planner.by_policy(policy).peak)
         plan = best.planner.by_policy(policy)
-        return (best, in_order(plan)) if plan.peak <= WORTH * none.peak else (everything, none)
+        return (best, plan) if plan.peak <= WORTH * none.peak else (everything, none)
 
     way, plan = followed(policy)
     if policy == "minimal":
@@ -99,7 +107,7 @@ def by_policy(forms: Forms, policy: str) -> Decided:
         with suppress(NoCompilerError):  # then what is predicted is all that is known
             if before != plan and other.bytes_of(before) <= way.bytes_of(plan):
                 way, plan = other, before
-    return Decided(way.planner, plan)
+    return way, plan
 
 
 def within_budget(forms: Forms, budget: Budget) -> Decided:

@@ -15,8 +15,9 @@ from .plan import Plan
 
 # What is smaller than the peak by this factor is not worth a wait.
 _SMALL = 50
-# So many kernels are placed in a search, those of each order that is tried counted.
-_PLACED = 60_000
+# So many kernels are placed in a search, those of each order that is tried counted: the first for
+# who asked for little memory, the second for everybody.
+_PLACED, PLACED_BY_DEFAULT = 60_000, 30_000
 # What is live beyond this share of the peak is to become less, by an order that is taken to this
 # share of it, and to that by one that is so good that no other is tried.
 _HIGH = 0.9
@@ -24,14 +25,14 @@ _LESS = 0.9
 _MUCH_LESS = 0.3
 
 
-def ordered(plan: Plan) -> Plan:
+def ordered(plan: Plan, most: int = _PLACED) -> Plan:
     """The plan with orders that lower its peak, as far as some tries find them.
 
     What is taken leaves less that is live near the peak, because there may be several as high.
     """
     if plan.model.runs_as_written:
         return plan
-    left = _PLACED
+    left = most
     refused: set[Order] = set()
     while True:
         high = int(_HIGH * plan.peak)

@@ -11,7 +11,7 @@ from relaxjax.ir.expr import Var
 from ..program.cuts import Boundaries, cheapest_cut
 from ..program.program import Program
 from ..program.step import Step, size_of
-from .ordering import ordered
+from .ordering import PLACED_BY_DEFAULT, ordered
 from .plan import Plan
 from .search import Search
 from .spare_room import fitting
@@ -317,7 +317,7 @@ class Planner:
 
 def in_order(plan: Plan) -> Plan:
     """The plan with values that wait for others, where that makes it much smaller."""
-    other = ordered(plan)
+    other = ordered(plan, PLACED_BY_DEFAULT)
     return other if other.peak <= _BY_WAITING * plan.peak else plan
 
 
