@@ -20,9 +20,7 @@ from relaxjax.passes.simplification.tensors import weights_of
 # Narrower floats would round each term of a sum that a product keeps in float32.
 _WIDE = ("float32", "float64")
 _JOINING = ("relax.concat", "lax.concatenate")
-_PROMISED, _CLIPPED, _FILLED = (
-    Attrs(GatherScatterMode=name) for name in ("PROMISE_IN_BOUNDS", "CLIP", "FILL_OR_DROP")
-)
+_PROMISED, _CLIPPED = (Attrs(GatherScatterMode=name) for name in ("PROMISE_IN_BOUNDS", "CLIP"))
 # How often a row must occur: with fewer repetitions there is less to gain than is copied more.
 _OFTEN = 2
 
@@ -44,7 +42,8 @@ def MultiplyRowsOnce(function: Function, mod: IRModule, tables: Sequence[str] = 
     too, because they would round each term.
 
     A place outside of a table, which JAX's lookup is promised not to meet, is moved into it, for
-    the gradients too. A lookup that reads NaN there stays: the weight's gradient is NaN with it.
+    the gradients too. Where a lookup reads NaN there, its products are NaN as before. The gradient
+    of the weight is that of the rows inside, which JAX's loses to NaN.
     """
     check_params("tables", tables, mod)
     named = frozenset(param for param in function.params if param.name in tables)
@@ -151,9 +150,9 @@ def _repeated(call: Call) -> _Repeated | None:
 def _by_take(call: Call, dims: Sequence[int]) -> _Repeated | None:
     table, places = call.args
     axis, last = call.attrs["axis"], len(dims) - 1
-    take, mode = get_op("relax.take"), call.attrs["mode"]
-    if axis is None or axis % len(dims) == last or mode == "nan":
+    if axis is None or axis % len(dims) == last:
         return None
+    take, mode = get_op("relax.take"), call.attrs["mode"]
     return _Repeated(table, lambda product: take(product, places, axis % len(dims), mode))
 
 
@@ -165,7 +164,8 @@ def _by_gather(call: Call, dims: Sequence[int]) -> _Repeated | None:
     is_whole = sizes[-1] == dims[-1] and all(last not in numbers[name] for name in chosen)
     if out is None or not is_whole or len(out) - 1 not in numbers["offset_dims"]:
         return None
-    if call.attrs["mode"] == _FILLED and call.attrs.get("fill_value") != 0:  # NaN, mostly
+    filled = call.attrs.get("fill_value")  # NaN, which is NaN in a product too, unless it is said
+    if not (filled is None or filled == 0 or math.isnan(filled)):
         return None
 
     def again(product: Expr) -> Expr:

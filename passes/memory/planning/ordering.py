@@ -25,10 +25,11 @@ _LESS = 0.9
 _MUCH_LESS = 0.3
 
 
-def ordered(plan: Plan, most: int = _PLACED) -> Plan:
+def ordered(plan: Plan, most: int = _PLACED, again: bool = True) -> Plan:
     """The plan with orders that lower its peak, as far as some tries find them.
 
-    What is taken leaves less that is live near the peak, because there may be several as high.
+    What is taken leaves less that is live near the peak, because there may be several as high. Only
+    where it says so, what is computed `again` may wait: what that saves is predicted less well.
     """
     if plan.model.runs_as_written:
         return plan
@@ -40,7 +41,7 @@ def ordered(plan: Plan, most: int = _PLACED) -> Plan:
         for edge in _Edges(plan):
             if left <= 0:
                 break
-            if edge.order in refused:
+            if edge.order in refused or (edge.is_again and not again):
                 continue
             tried = plan.model.placed(edge.added(plan.kernels))
             left -= len(plan.kernels.all)
@@ -70,6 +71,11 @@ class _Edge:
     order: Order
     late: Buffer
     moment: Buffer
+
+    @property
+    def is_again(self) -> bool:
+        (_, is_again), reason = self.late
+        return is_again and reason is None
 
     def added(self, kernels: Kernels) -> Kernels:
         return replace(kernels, all=tuple(map(self._kernel, kernels.all)))

@@ -317,7 +317,7 @@ class Planner:
 
 def in_order(plan: Plan) -> Plan:
     """The plan with values that wait for others, where that makes it much smaller."""
-    other = ordered(plan, PLACED_BY_DEFAULT)
+    other = ordered(plan, PLACED_BY_DEFAULT, again=False)
     return other if other.peak <= _BY_WAITING * plan.peak else plan
 
 

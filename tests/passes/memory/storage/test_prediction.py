@@ -36,7 +36,8 @@ def test_peaks_are_predicted_within_10_percent(make: Callable[[], WholeModel]) -
     planner = Planner(Program.of(mod[ADJOINT], mod, ADJOINT))
     for plan in (planner.none, planner.balanced):
         taken = temporary_bytes(rematerialized(mod, ADJOINT, plan), ADJOINT)
-        assert 0.9 * taken <= plan.size <= 1.1 * taken
+        assert 0.9 * taken <= plan.size
+        assert plan.peak <= 1.1 * taken  # XLA may leave smaller gaps than are predicted
 
 
 SIZE = 256 * 256 * 4
