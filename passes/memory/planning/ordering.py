@@ -17,7 +17,7 @@ from .plan import Plan
 _SMALL = 50
 # So many kernels are placed in a search, those of each order that is tried counted: the first for
 # who asked for little memory, the second for everybody.
-_PLACED, PLACED_BY_DEFAULT = 60_000, 30_000
+_PLACED, PLACED_BY_DEFAULT = 60_000, 10_000
 # What is live beyond this share of the peak is to become less, by an order that is taken to this
 # share of it, and to that by one that is so good that no other is tried.
 _HIGH = 0.9

@@ -112,11 +112,10 @@ class Planner:
             plan = self._least_kept(plan, most, self.none.kept)
         if plan.peak <= _FAR_LESS * self.none.peak:
             return plan
-        plans = self.none, self.waiting, plan
-        best = min(plans, key=_by_peak)
-        return (
-            best if best.peak <= WORTH * self.none.peak else min(map(in_order, plans), key=_by_peak)
-        )
+        best = min(self.none, self.waiting, plan, key=_by_peak)
+        if best.peak <= WORTH * self.none.peak:
+            return best
+        return min(best, in_order(self.none), in_order(plan), key=_by_peak)
 
     @cached_property
     def minimal(self) -> Plan:
