@@ -99,6 +99,8 @@ def _followed(forms: Forms, policy: str) -> tuple[Chooser, Plan]:
         known = [way for level, way in choosers if level in allowed]
         best = min(known, key=lambda way: way.planner.by_policy(policy).peak)
         plan = best.planner.by_policy(policy)
+        if policy == "balanced":  # in which nothing waits yet
+            plan = min(plan, best.planner.free, key=lambda plan: plan.peak)
         return (best, plan) if plan.peak <= WORTH * none.peak else (everything, none)
 
     way, plan = followed(policy)

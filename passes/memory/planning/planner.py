@@ -96,26 +96,36 @@ class Planner:
     @cached_property
     def free(self) -> Plan:
         """What costs about as much as reading it is computed again."""
-        return self._cheapest(self.is_free)
+        return self._or_in_order(self._at_once, self.is_free)
 
     @cached_property
     def light(self) -> Plan:
         """What costs no more than reading it from a cache is computed again."""
-        return self._cheapest(self.is_light)
+        return self._or_in_order(self._cheapest(self.is_light), self.is_light)
+
+    @cached_property
+    def _at_once(self) -> Plan:
+        """The plan of "free" in which nothing waits for a value of the peak."""
+        return self._cheapest(self.is_free)
 
     def _cheapest(self, again: Callable[[Step], bool]) -> Plan:
         """The plan that keeps the least bytes, with a few operations `again`."""
+        plan = self._cut(again)
+        if plan.peak <= _FAR_LESS * self.none.peak:
+            return plan
+        return min(self.none, self.waiting, plan, key=lambda plan: plan.peak)
+
+    def _cut(self, again: Callable[[Step], bool]) -> Plan:
         kept = cheapest_cut(self.program, again)
         plan = self.plan_of(_with_short_chains(self.program, kept))
         most = int(self.total * FREE)
-        if plan.extra > most:
-            plan = self._least_kept(plan, most, self.none.kept)
-        if plan.peak <= _FAR_LESS * self.none.peak:
+        return plan if plan.extra <= most else self._least_kept(plan, most, self.none.kept)
+
+    def _or_in_order(self, plan: Plan, again: Callable[[Step], bool]) -> Plan:
+        """A plan, or one with values that wait where that saves too little."""
+        if plan.peak <= WORTH * self.none.peak:
             return plan
-        best = min(self.none, self.waiting, plan, key=_by_peak)
-        if best.peak <= WORTH * self.none.peak:
-            return best
-        return min(best, in_order(self.none), in_order(plan), key=_by_peak)
+        return min(plan, in_order(self.none), in_order(self._cut(again)), key=_by_peak)
 
     @cached_property
     def minimal(self) -> Plan:
@@ -136,7 +146,7 @@ class Planner:
         most = int(self.total * BALANCED)
         within = [plan for plan in self.candidates if plan.extra <= most]
         best = min(within, key=_by_peak, default=self.none)
-        wanted, in_vain = self.none.kept | self.free.kept, 0
+        wanted, in_vain = self.none.kept | self._at_once.kept, 0
         for plan in self.candidates:
             if plan.extra <= most or plan.peak >= best.peak:
                 continue
@@ -190,7 +200,7 @@ class Planner:
     @cached_property
     def candidates(self) -> list[Plan]:
         """Plans from keeping much to keeping little: what is free, then ever longer segments."""
-        found = {plan.kept: plan for plan in (self.waiting, self.free)}
+        found = {plan.kept: plan for plan in (self.waiting, self._at_once)}
         for kept in self._segmented():
             plan = self.plan_of(kept)
             found.setdefault(plan.kept, plan)
@@ -199,7 +209,7 @@ class Planner:
     @cached_property
     def ordered(self) -> list[Plan]:
         """Plans that compute nothing again, little, and much, with values that wait for others."""
-        plans = [self.waiting, self.free, self.balanced, min(self.candidates, key=_by_peak)]
+        plans = [self.waiting, self._at_once, self.balanced, min(self.candidates, key=_by_peak)]
         return [ordered(plan) for plan in dict.fromkeys(plans)]
 
     def _least_kept(self, plan: Plan, most_extra: int, wanted: frozenset[Var]) -> Plan:
@@ -276,7 +286,7 @@ class Planner:
         """What lies between segments of about equal bytes, cut where the fewest bytes cross."""
         boundaries = Boundaries(self.program)
         kept_bytes = (
-            step.size if step.var in self.free.kept else 0 for step in self.program.forward
+            step.size if step.var in self._at_once.kept else 0 for step in self.program.forward
         )
         done = list(accumulate(kept_bytes))
         total = done[-1] if done else 0
@@ -297,7 +307,7 @@ class Planner:
         How many can be kept is found by halving; after them, a few more are tried one by one. In a
         large program, a few more or less do not matter.
         """
-        worth, start = self._worth_keeping(plan, self.none.kept | self.free.kept), plan.kept
+        worth, start = self._worth_keeping(plan, self.none.kept | self._at_once.kept), plan.kept
         least, most = 0, len(worth)
         apart, singly = (most // 64, 0) if self._is_large else (0, _TRIED_SINGLY)
         while most - least > apart:
