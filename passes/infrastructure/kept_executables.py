@@ -40,7 +40,8 @@ from .pause_gc import collector_paused
 _FORMAT = b"relaxjax kept executable 1"
 _FOLDER = "executables"
 _CALLED = re.compile(r'custom_call_target="([^"]*)"')
-_OF_XLA = ("TopK", "__onednn$")
+_OF_XLA = ("TopK", "__onednn$")  # how the calls begin that XLA answers itself
+# What JAX tells of its own work: that it compiles, or has found in its cache what was compiled.
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _OF_THE_CACHE = "/jax/compilation_cache/cache_hits"
 

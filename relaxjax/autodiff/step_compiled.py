@@ -28,7 +28,7 @@ def compiled(
 ) -> tuple[Any, Any]:
     """The step that takes the memory of its state, and the one for a state that JAX traces.
 
-    The first is that of the disk, if what is `known_as` this has been compiled before.
+    The first is loaded from disk, if an earlier process has compiled what is `known_as` this.
     """
     mesh = None if places is None else places.mesh
     gathered = with_gathered_params(module, mesh)

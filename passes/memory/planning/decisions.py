@@ -35,9 +35,10 @@ class Decided(NamedTuple):
 def by_default(forms: Forms) -> Decided:
     """About the plan of "free" where that takes no longer, else one that keeps all.
 
-    What hardly lowers the peak is not computed again. Also where all is kept, loops that would
-    stack much in vain do not, large gradients of few numbers come one after the other, and data
-    that the gradients of kernels turn waits for them.
+    What hardly lowers the peak is not computed again. What is there at the peak waits for other
+    values where that saves much. Also where all is kept, loops that would stack much in vain do
+    not, large gradients of few numbers come one after the other, and data that the gradients of
+    kernels turn waits for them.
     """
     mod, chooser = forms.mod, forms.chooser(forms.mod)
     if chosen_platform() != "cpu":

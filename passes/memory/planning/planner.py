@@ -46,8 +46,8 @@ _FAR_LESS = 1 / 2
 # What lowers a peak to more than this share need not wait: a prediction errs by as much, and XLA
 # may compute what waits in other kernels than without.
 _BY_WAITING = 0.92
-# A plan whose peak is at most this share of that of keeping everything is followed where nobody
-# asked: to save less is not worth the operations, and may be an error of the prediction.
+# A plan is followed whose predicted peak is at most this share of that of keeping everything: to
+# save less is not worth the operations, and may be an error of the prediction.
 WORTH = 0.85
 # How much higher a peak may be if less is computed again for it. Each value that is computed again
 # is operations in several kernels: XLA has to compile 582 kernels of ResNet-18 instead of 618.
@@ -116,6 +116,7 @@ class Planner:
         return min(self.none, self.waiting, plan, key=lambda plan: plan.peak)
 
     def _cut(self, again: Callable[[Step], bool]) -> Plan:
+        """The plan of the cheapest cut, with more kept where it would compute too much again."""
         kept = cheapest_cut(self.program, again)
         plan = self.plan_of(_with_short_chains(self.program, kept))
         most = int(self.total * FREE)
