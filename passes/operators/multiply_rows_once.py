@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, Var
+from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, Var, const
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
@@ -19,8 +20,9 @@ from relaxjax.passes.simplification.tensors import weights_of
 
 # Narrower floats would round each term of a sum that a product keeps in float32.
 _WIDE = ("float32", "float64")
+_SIGNED = ("int32", "int64")  # have numbers for places outside, on both sides
 _JOINING = ("relax.concat", "lax.concatenate")
-_PROMISED, _CLIPPED = (Attrs(GatherScatterMode=name) for name in ("PROMISE_IN_BOUNDS", "CLIP"))
+_PROMISED = Attrs(GatherScatterMode="PROMISE_IN_BOUNDS")
 # How often a row must occur: with fewer repetitions there is less to gain than is copied more.
 _OFTEN = 2
 
@@ -41,9 +43,10 @@ def MultiplyRowsOnce(function: Function, mod: IRModule, tables: Sequence[str] = 
     attribute of the function: their gradients may be wanted as rows. Half-precision floats stay,
     too, because they would round each term.
 
-    A place outside of a table, which JAX's lookup is promised not to meet, is moved into it, for
-    the gradients too. Where a lookup reads NaN there, its products are NaN as before. The gradient
-    of the weight is that of the rows inside, which JAX's loses to NaN.
+    A place outside of a table, which JAX's lookup is promised not to meet, reads its nearest row.
+    As in JAX, the weight has a gradient by that, and the table has none. Where a lookup reads NaN
+    there, its products are NaN as before. The gradient of the weight is that of the rows inside,
+    which JAX's loses to NaN.
     """
     check_params("tables", tables, mod)
     named = frozenset(param for param in function.params if param.name in tables)
@@ -59,11 +62,14 @@ def laws(tables: frozenset[Var]) -> Laws:
     return Laws([multiplied_once])
 
 
+Multiply: TypeAlias = Callable[[Expr], Expr]  # gives the product of rows with a weight
+
+
 class _Repeated(NamedTuple):
     """A tensor of rows, as the rows of a table and what repeats their products."""
 
     table: Expr
-    again: Callable[[Expr], Expr]
+    again: Callable[[Multiply], Expr]
 
 
 class _Product:
@@ -93,7 +99,7 @@ class _Product:
             if one is None:
                 others.append((part, own))
             else:
-                terms.append(one.again(self.product(one.table, own)))
+                terms.append(one.again(partial(self.product, weight=own)))
         if others:
             together, weights = zip(*others, strict=True)
             terms.insert(0, self.product(_joined(together, -1), _joined(weights, 0)))
@@ -153,7 +159,7 @@ def _by_take(call: Call, dims: Sequence[int]) -> _Repeated | None:
     if axis is None or axis % len(dims) == last:
         return None
     take, mode = get_op("relax.take"), call.attrs["mode"]
-    return _Repeated(table, lambda product: take(product, places, axis % len(dims), mode))
+    return _Repeated(table, lambda by: take(by(table), places, axis % len(dims), mode))
 
 
 def _by_gather(call: Call, dims: Sequence[int]) -> _Repeated | None:
@@ -168,16 +174,41 @@ def _by_gather(call: Call, dims: Sequence[int]) -> _Repeated | None:
     if not (filled is None or filled == 0 or math.isnan(filled)):
         return None
 
-    def again(product: Expr) -> Expr:
+    axes = numbers["start_index_map"]
+    is_promised = call.attrs["mode"] == _PROMISED
+    is_row = len(axes) == 1 and sizes[axes[0]] == 1 and dims[axes[0]] > 0
+    if is_promised and not (is_row and known_dtype(places) in _SIGNED):
+        return None  # for a place outside, the nearest one may be that of any row
+
+    def again(by: Multiply) -> Expr:
+        product, where, attrs = by(table), places, dict(call.attrs)
+        if is_promised:
+            product, where = _with_ends(product, table, by, where, axes[0])
+            attrs |= {"indices_are_sorted": False, "unique_indices": False}
         columns = (static_dims(product.ty) or (0,))[-1]
-        attrs = {**call.attrs, "slice_sizes": (*sizes[:-1], columns)}
-        if attrs["mode"] == _PROMISED:
-            # A lookup whose promise is broken reads the nearest row, which the gradient of the
-            # weight has to know of. That of the lookup itself would drop it.
-            attrs["mode"] = _CLIPPED
-        return get_op("lax.gather")(product, places, **attrs)
+        attrs["slice_sizes"] = *sizes[:-1], columns
+        return get_op("lax.gather")(product, where, **attrs)
 
     return _Repeated(table, again)
+
+
+def _with_ends(
+    product: Expr, table: Expr, by: Multiply, places: Expr, axis: int
+) -> tuple[Expr, Expr]:
+    """The products of a table and behind them those of its last and first row, and the places.
+
+    Places behind the table become that of its last row, and those before it that of its first. No
+    gradient of the table comes from these rows, but one of the weight does.
+    """
+    count, dtype = (static_dims(table.ty) or ())[axis], known_dtype(places)
+    sliced, where = get_op("relax.strided_slice"), get_op("relax.where")
+    last, first = (sliced(table, [axis], [at], [at + 1]) for at in (count - 1, 0))
+    ends = get_op("relax.grad.no_grad")(_joined([last, first], axis))
+    behind, before = (const(at, dtype) for at in (count, count + 1))
+    is_behind = get_op("relax.greater_equal")(places, behind)
+    is_before = get_op("relax.less")(places, const(0, dtype))
+    moved = where(is_before, before, where(is_behind, behind, places))
+    return _joined([product, by(ends)], axis), moved
 
 
 def _by_broadcast(call: Call, dims: Sequence[int]) -> _Repeated | None:
@@ -189,7 +220,8 @@ def _by_broadcast(call: Call, dims: Sequence[int]) -> _Repeated | None:
     if axes[-1] != len(out) - 1:
         return None
 
-    def again(product: Expr) -> Expr:
+    def again(by: Multiply) -> Expr:
+        product = by(table)
         shape = (*out[:-1], (static_dims(product.ty) or (0,))[-1])
         if call.op is get_op("relax.broadcast_to"):
             return get_op("relax.broadcast_to")(product, ShapeExpr(shape))
