@@ -26,7 +26,7 @@ def compiled(
     counts: Counts,
     places: StepPlaces | None = None,
 ) -> tuple[Any, Any]:
-    """The step that takes the memory of its state, and the one for a state that JAX traces.
+    """The step that takes the memory of its state, and the one for what JAX traces.
 
     The first is loaded from disk, if an earlier process has compiled what is `known_as` this.
     """

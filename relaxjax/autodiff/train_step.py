@@ -67,7 +67,7 @@ class _Step:
     program: JaxProgram
     opt_count: int  # arrays of the optimizer's state
     run: Any  # compiled, and takes the memory of the state
-    inside: Any  # the same where JAX traces the state
+    inside: Any  # the same where JAX traces any of what it takes
     aux: AuxiliaryOutput
     places: StepPlaces | None  # on a mesh
 
@@ -123,7 +123,8 @@ class TrainStep:
         check_distinct(
             state, {"batch": batch, "what the loss takes from around": step.program.captured}
         )
-        is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state))
+        taken = *jax.tree.leaves((state, batch)), *step.program.captured
+        is_traced = any(isinstance(leaf, Tracer) for leaf in taken)
         run = step.inside if is_traced else step.run
         with told_of_memory(partial(memory_of_step, step.module)):
             found = run(*self._arguments(step, state, given))

@@ -335,6 +335,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         )(1.0),
         "a training step has no derivative: take `relaxjax.value_and_grad` of the loss",
     ),
+    "a derivative by the batch": (
+        lambda: jax.grad(lambda x: stepped_state(PARAMS, (x, BATCH[1]))[1])(BATCH[0]),
+        "a training step has no derivative: take `relaxjax.value_and_grad` of the loss",
+    ),
+    "a derivative by what the loss takes from around": (
+        lambda: jax.grad(lambda scale: stepped(lambda p, b: scale * loss(p, b))[1])(1.0),
+        "a training step has no derivative: take `relaxjax.value_and_grad` of the loss",
+    ),
     "another mode": (
         lambda: stepped(lambda params, s, batch: (loss(params, batch), ("b", None)), "a"),
         "the loss returns the model state as 'b', but it was given as 'a': a step changes arrays",
