@@ -42,6 +42,7 @@ from relaxjax.ops.platform import lowering_for, said_platform
 from relaxjax.ops.replication import check_alike
 
 from .arguments import Symbols, bind, check_width, declared, match_cast
+from .debug_checks import checked_if_computed
 from .host import HostFunction, hosted, is_tracing
 from .open_sizes import check_sizes
 from .own_rules import with_own_rules
@@ -205,7 +206,7 @@ class Interpreter:
         if not is_primitive:
             check_sizes(call, given, args, frame.symbols.values)
         scope = nullcontext() if is_primitive else jax.named_scope(op.name)
-        with scope, _dtypes_of(call, args):
+        with scope, _dtypes_of(call, args), checked_if_computed(given):
             result = op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))
         found = None if is_primitive else misfit(call, result, frame.symbols)
         if found is not None:
