@@ -65,7 +65,8 @@ class OptaxOptimizer(Optimizer):
         with _dtypes(params):
             closed, _ = self._begun(zeros)
             leaves = filled(open_program(closed), arrays)
-            with jax.ensure_compile_time_eval():  # even where all around is traced
+            # Even where all around is traced, or is not to be compiled.
+            with jax.ensure_compile_time_eval(), jax.disable_jit(False):
                 if leaves is None:  # as one program: by itself each shape of it would be one
                     start = jax.jit(self._starting(zeros))
                     leaves = jax.tree.leaves(start.lower(arrays).compile()(arrays))

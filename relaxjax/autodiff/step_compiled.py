@@ -16,6 +16,7 @@ from relaxjax.trainable.names import OPTIM_STATE, TRAIN_STEP
 from .sharding import check_whole
 from .step_module import Counts
 from .step_placing import StepPlaces
+from .step_trees import copied
 from .widths import in_own_dtypes
 
 
@@ -41,7 +42,11 @@ def compiled(
         types = program.avals[0], *of_state, others
         sharded = _on_explicit_axes(step, types, map(jax.typeof, inputs))
         loss, *rest, beside = sharded(params, states, opt, *inputs)
-        return loss, *rest, count + 1, beside
+        results = loss, *rest, count + 1, beside
+        config: Any = jax.config
+        if config.jax_disable_jit:  # operator by operator, one array may be several results
+            results = jax.tree.map(copied, results)
+        return results
 
     inside = jax.custom_jvp(run)
     inside.defjvp(_no_derivative)
