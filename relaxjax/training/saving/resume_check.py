@@ -4,9 +4,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from relaxjax.ir.expr import Constant
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
 from relaxjax.ir.structural import structural_equal
+from relaxjax.ir.walk import post_order
 from relaxjax.lowering.traits import reachable
 from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, EVALUATE, MADE_OF, OPTIMIZER
 from relaxjax.trainable.storage import Storage
@@ -21,6 +24,9 @@ _OTHERS = {
     EVALUATE: "loss, or with other options of it",
     BACKBONE_LOSS: "loss, or with other options of it",
 }
+
+
+_COMPUTING = ("elementwise", "broadcast", "reduction", "out_fusable")
 
 
 def check_begun(path: str | os.PathLike[str], mod: IRModule) -> None:
@@ -44,7 +50,7 @@ def check_begun(path: str | os.PathLike[str], mod: IRModule) -> None:
     for name in (BACKBONE, OPTIMIZER, BACKBONE_LOSS):
         is_of_load = name == OPTIMIZER and _told(theirs.optimizer) != _told(ours.optimizer)
         if not is_of_load and name in before and name in now and before[name] != now[name]:
-            raise _refusal(path, name, "")
+            raise _refusal(path, name, _only_in_one(name, begun, mod))
 
 
 def _refusal(path: str | os.PathLike[str], name: str, change: str) -> CheckpointError:
@@ -87,6 +93,25 @@ def _first_change(begun: Function | None, own: Function) -> str:
     before, now = (_lines(function) for function in (begun, own))
     lines = next((pair for pair in zip(before, now, strict=False) if pair[0] != pair[1]), None)
     return "" if lines is None else "\n  was {}\n  and is {} now".format(*map(str.strip, lines))
+
+
+def _only_in_one(name: str, begun: IRModule, mod: IRModule) -> str:
+    """What is computed in one of two functions alone, whose lines cannot be compared."""
+    before, now = _parts(name, begun), _parts(name, mod)
+    told = ("only there", before - now), ("only here", now - before)
+    return "".join(f"\n  {where}: {', '.join(sorted(parts))}" for where, parts in told if parts)
+
+
+def _parts(name: str, mod: IRModule) -> set[str]:
+    """The operators and numbers of a function, without those that only move arrays, and loops."""
+    found = set[str]()
+    for _, function in reachable(mod, name) if name in mod else ():
+        for expr in post_order(function):
+            if isinstance(expr, Op) and expr.fusion in _COMPUTING:
+                found.add(f"`{expr.name}`")
+            elif isinstance(expr, Constant) and expr.data.ndim == 0 and expr.data.dtype.kind == "f":
+                found.add(f"{expr.data:.6g}")
+    return found
 
 
 def _lines(function: Function) -> list[str]:

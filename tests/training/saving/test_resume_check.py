@@ -163,19 +163,49 @@ def normed(most: float) -> Any:
     return from_optax(optax.chain(optax.clip_by_global_norm(most), optax.sgd(0.1)))
 
 
-OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "a model": ({}, {"function": "R.sin"}, "another model: "),
-    "a loss": ({}, {"loss": MSELoss("sum")}, "another loss, or with other options of it: "),
-    "a rate": ({}, {"optimizer": Adam(0.02)}, "another optimizer, such as one of"),
-    "a norm": ({"optimizer": normed(1.0)}, {"optimizer": normed(2.0)}, "another optimizer"),
-    "a scale": ({"loss_scale": 8.0}, {"loss_scale": "dynamic"}, "another optimizer"),
+OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    "a model": (
+        {},
+        {"function": "R.sin"},
+        "another model: ",
+        "\n  only there: `lax.tanh`\n  only here: `lax.sin`",
+    ),
+    "a loss": (
+        {},
+        {"loss": MSELoss("sum")},
+        "another loss, or with other options of it: ",
+        "\n  only there: 8, `lax.div`",
+    ),
+    "a rate": (
+        {},
+        {"optimizer": Adam(0.02)},
+        "another optimizer, such as one of",
+        "\n  only there: 0.01\n  only here: 0.02",
+    ),
+    "a norm": (
+        {"optimizer": normed(1.0)},
+        {"optimizer": normed(2.0)},
+        "another optimizer",
+        "\n  only there: 1\n  only here: 2",
+    ),
+    "a scale": (
+        {"loss_scale": 8.0},
+        {"loss_scale": "dynamic"},
+        "another optimizer",
+        "\n  only here: 0.5, 2, `lax.ge`, `lax.max`",
+    ),
 }
 
 
-@pytest.mark.parametrize(("begun", "other", "said"), OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(("begun", "other", "said", "differs"), OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("roll", [True, False])
 def test_a_training_goes_on_the_same_though_layers_are_rolled_in_one_of_the_two(
-    begun: dict[str, Any], other: dict[str, Any], said: str, roll: bool, tmp_path: Path
+    begun: dict[str, Any],
+    other: dict[str, Any],
+    said: str,
+    differs: str,
+    roll: bool,
+    tmp_path: Path,
 ) -> None:
     before = layers(**begun, roll_blocks=roll)
     save(tmp_path / "step", (), (), before)
@@ -184,7 +214,7 @@ def test_a_training_goes_on_the_same_though_layers_are_rolled_in_one_of_the_two(
     assert refused(tmp_path / "step", again) == ""
     found = refused(tmp_path / "step", layers(**{**begun, **other}, roll_blocks=not roll))
     assert found.startswith(f"`{tmp_path / 'step'}` was written by a training with {said}")
-    assert found.endswith("trainer.load the checkpoint and fit without `resume`")
+    assert found.endswith(f"trainer.load the checkpoint and fit without `resume`{differs}")
 
 
 def test_an_optimizer_of_other_states_is_left_to_loading(tmp_path: Path) -> None:
