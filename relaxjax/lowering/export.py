@@ -12,13 +12,15 @@ import jax
 from jax import export as jax_export
 from jax import lax
 
-from relaxjax.ir.expr import Var
+from relaxjax.ir.expr import Expr, ExternFunc, Var
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.walk import post_order
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.ops.lax import JaxSymbols, aval_of
 from relaxjax.ops.nn.accelerated_attention import written_out
+from relaxjax.ops.packed import HeldName
 from relaxjax.ops.platform import PLATFORM, chosen_platform
 
 from .interpreter import LoweringError
@@ -103,7 +105,7 @@ def exported_function(
     symbols = JaxSymbols()
     args = [_abstract(param, param.ty, symbols, name) for param in params]
     with jax.enable_x64(needs_x64(mod, name)), written_out(), _no_places():
-        run = _program(with_called(mod, selected(mod, name)), name, known)
+        run = _program(with_called(mod, selected(mod, name), derivatives=True), name, known)
         traced = jax_export.export(jax.jit(run), platforms=known)
         try:
             return traced(*args)
@@ -143,6 +145,16 @@ def _check(mod: IRModule, name: str) -> None:
                 f"`{name}` cannot be exported, because `{called}` is impure: "
                 "an artifact cannot print or stop a program"
             )
+        if any(map(_asks_python, post_order(function))):
+            raise LoweringError(
+                f"`{name}` cannot be exported, because `{called}` calls Python, as by "
+                "jax.pure_callback: no artifact holds a function of Python; compute it in JAX, or "
+                "give its results as an argument"
+            )
+
+
+def _asks_python(expr: Expr) -> bool:
+    return isinstance(expr, ExternFunc) and isinstance(expr.symbol, HeldName)
 
 
 def _abstract(param: Var, ty: Type | None, symbols: JaxSymbols, name: str) -> Any:

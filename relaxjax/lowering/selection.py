@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from relaxjax.ir.derivatives import own_derivatives
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.wording import quoted
@@ -41,8 +42,11 @@ def single(mod: IRModule, function: str | None) -> str:
     return first
 
 
-def with_called(mod: IRModule, names: Sequence[str]) -> IRModule:
-    """The module without functions that these neither are nor call."""
+def with_called(mod: IRModule, names: Sequence[str], derivatives: bool = False) -> IRModule:
+    """The module without functions that these neither are nor call, nor have for `derivatives`."""
     called = {called for name in names for called, _ in reachable(mod, name)}
-    others = [name for name in mod.relax_functions() if name not in called]
-    return mod.without_functions(*others)
+    functions = mod.relax_functions()
+    rules = {rule for name in called for rule in own_derivatives(functions[name])}
+    if derivatives and not rules <= called:
+        return with_called(mod, [*called, *rules], derivatives)
+    return mod.without_functions(*(name for name in functions if name not in called))

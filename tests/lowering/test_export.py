@@ -6,6 +6,7 @@ from typing import Any
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export as jax_export
@@ -14,6 +15,7 @@ from jax.interpreters.mlir import make_ir_context
 from parsing import parse_flow, parse_functions, parse_main
 from written_programs import same_bits
 
+from relaxjax import from_jax, value_and_grad
 from relaxjax.lowering import LoweringError, build, export, exported_function, to_mlir
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
@@ -157,6 +159,33 @@ def test_parameters_must_be_tensors(params: str, body: str, message: str) -> Non
     """)
     with pytest.raises(LoweringError, match=message):
         exported_function(mod, "main")
+
+
+@jax.custom_vjp
+def sine(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+sine.defvjp(lambda x: (jnp.sin(x), x), lambda _, g: (5 * g,))
+
+
+def test_a_function_with_a_derivative_of_its_own_keeps_it(tmp_path: Path) -> None:
+    mod = from_jax(lambda x: jnp.sum(sine(x)), X)
+    export(mod, tmp_path / "main", platforms=["cpu"], vjp_order=1)
+    loaded = load(tmp_path / "main")
+    chex.assert_trees_all_close(loaded.call(X), np.sin(X).sum(), rtol=1e-6)
+    chex.assert_trees_all_close(jax.grad(loaded.call)(X), np.full((2, 3), 5, "float32"))
+    assert "stablehlo.sine" in to_mlir(mod)
+
+
+def test_what_asks_python_is_refused() -> None:
+    def loss(x: Any) -> Any:
+        still = jax.lax.stop_gradient(x)
+        return jnp.sum(x * jax.pure_callback(np.sin, jax.typeof(x), still))
+
+    match = "`loss_adjoint` cannot be exported, because `loss_adjoint` calls Python, as by jax.pure"
+    with pytest.raises(LoweringError, match=match):
+        exported_function(value_and_grad(loss).module(X), "loss_adjoint")
 
 
 def test_what_is_no_compiled_program_is_refused() -> None:
