@@ -239,6 +239,16 @@ def test_the_forward_function_predicts_for_any_inputs() -> None:
     chex.assert_trees_all_close(found, {"scores": wanted}, rtol=1e-5, atol=1e-6)
 
 
+def test_the_forward_function_takes_options_among_its_inputs() -> None:
+    def forward(params: Any, inputs: Any) -> Any:
+        scores = model(params, inputs["x"])
+        return jnp.tanh(scores) if inputs["mode"] == "bounded" else scores
+
+    trainer = plain(forward=forward)
+    found = [trainer.predict({"x": BATCH["x"], "mode": mode}) for mode in ("bounded", "free")]
+    chex.assert_trees_all_close(found[0], jnp.tanh(found[1]), rtol=1e-5)
+
+
 def test_a_summary_is_that_of_the_loss() -> None:
     summary = plain().summary()
     assert [layer.params for layer in summary.layers] == [

@@ -11,7 +11,7 @@ from jax.tree_util import keystr, tree_leaves_with_path
 
 from relaxjax.autodiff.auxiliary_output import AuxiliaryOutput
 from relaxjax.autodiff.step_loss import Nestings
-from relaxjax.autodiff.step_trees import path_of_deleted
+from relaxjax.autodiff.step_trees import Nesting, apart, path_of_deleted
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.wording import a_kind
 from relaxjax.trainable.names import BACKBONE
@@ -101,12 +101,18 @@ class Nested:
             )
         forward, nestings = self.forward, self.nestings
 
-        @jax.jit
-        def predicted(params: Any, states: Any, inputs: Any) -> Any:
+        def predicted(nesting: Nesting, params: Any, states: Any, arrays: Any) -> Any:
             whole, model_state, _ = nestings.nested(storage.outside(params), states)
-            return forward(whole, *([model_state] if nestings.has_states else []), *inputs)
+            before = [model_state] if nestings.has_states else []
+            return forward(whole, *before, *nesting.nested(arrays))
 
-        return predicted
+        run = jax.jit(predicted, static_argnums=0)
+
+        def of_inputs(params: Any, states: Any, inputs: Any) -> Any:
+            arrays, nesting = apart(inputs)
+            return run(nesting, params, states, arrays)
+
+        return of_inputs
 
 
 def check_there(name: str, tree: Any) -> None:
