@@ -3,6 +3,7 @@
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_hash
 from relaxjax.lowering.traits import reachable
+from relaxjax.ops.packed import with_told_names
 from relaxjax.trainable.arguments import Arguments
 from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, MADE_OF, OPTIMIZER
 
@@ -31,5 +32,5 @@ def with_digests(
 
 
 def _digest(mod: IRModule, name: str) -> str:
-    called = tuple(sorted(reachable(mod, name)))
-    return f"{structural_hash(IRModule(dict(called))):016x}"
+    called = with_told_names(IRModule(dict(sorted(reachable(mod, name)))))
+    return f"{structural_hash(called):016x}"

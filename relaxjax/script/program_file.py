@@ -13,6 +13,7 @@ from relaxjax.ir.expr import Constant
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import print_apart
 from relaxjax.ir.tensor_json import KIND
+from relaxjax.ops.packed import with_told_names
 
 from .printed import PRINTED_NAMES, check_printed
 from .source import text_source
@@ -31,7 +32,7 @@ def write_program(
     _check_attrs("the module", mod.attrs)
     for name, function in mod.relax_functions().items():
         _check_attrs(f"the function `{name}`", function.attrs)
-    script, constants = print_apart(mod)
+    script, constants = print_apart(with_told_names(mod))
     if len(script) > MOST_SCRIPT:
         raise kind.error(
             f"the script of the module has {len(script)} characters, "

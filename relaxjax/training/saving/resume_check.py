@@ -11,6 +11,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering.traits import reachable
+from relaxjax.ops.packed import with_told_names
 from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, EVALUATE, MADE_OF, OPTIMIZER
 from relaxjax.trainable.storage import Storage
 from relaxjax.training.inputs import tensor_type
@@ -36,7 +37,7 @@ def check_begun(path: str | os.PathLike[str], mod: IRModule) -> None:
     `Trainer.load` says which. Functions that have their arrays in other places, such as those of
     equal layers in stacks, are compared by their digests of before that.
     """
-    begun = module(path)
+    begun, mod = module(path), with_told_names(mod)
     theirs, ours = Layout.of(begun), Layout.of(mod)
     if list(map(_told, theirs.groups[:2])) != list(map(_told, ours.groups[:2])):
         return
