@@ -1,16 +1,21 @@
 """Values of JAX programs bear the names that the text they were traced from gives them."""
 
+import ast
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
 from jax_reading import read_function
 
 from relaxjax import Call, Function, IRModule, from_jax
 from relaxjax.ir.op import get_op
+from relaxjax.ops.lax import naming
 
 X = np.ones((4, 6), "float32")
 
@@ -144,3 +149,21 @@ indented less
     scope: dict[str, Any] = {}
     exec(compile(lines, str(there), "exec"), scope)
     assert named(scope["Model"]().run, X) == ["doubled"]
+
+
+def test_threads_read_text_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11 cannot make two trees at once, if the collector lets a thread in."""
+    parsing, most = list[int](), list[int]()
+    parse = ast.parse
+
+    def slowly(text: str) -> Any:
+        parsing.append(1)
+        sleep(0.01)
+        most.append(len(parsing))
+        parsing.pop()
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(naming._statements, [f"x = {number}" for number in range(4)]))
+    assert most == [1] * 4

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -84,6 +85,11 @@ def _place(code: CodeType, offset: int) -> Place:
     return list(code.co_positions())[offset // 2]
 
 
+# Python 3.11 counts the depth of a tree for all threads together. Where the collector runs in the
+# middle of one, another thread may begin its own, and both are a SystemError.
+_PARSING = RLock()
+
+
 @lru_cache(maxsize=10_000)
 def _assigned(code: CodeType) -> Mapping[Place, Targets]:
     """The targets of a function's assignments by the places of their values.
@@ -113,7 +119,8 @@ def _statements(text: str, before: int = 0) -> Mapping[Place, Targets] | None:
         return node.lineno + before, last + before, node.col_offset, node.end_col_offset
 
     try:
-        tree = ast.parse(text)
+        with _PARSING:
+            tree = ast.parse(text)
     except SyntaxError:  # a part of a statement, or a cell with magic in it
         return None
     found: dict[Place, Targets] = {}
