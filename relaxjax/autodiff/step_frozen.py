@@ -34,6 +34,11 @@ def _flags(params: Any, trainable: Any) -> list[bool]:
         return [True] * len(jax.tree.leaves(params))
     if isinstance(trainable, list | tuple) and all(isinstance(one, str) for one in trainable):
         return _matching(params, list(trainable))
+    if isinstance(trainable, str):
+        raise TypeError(
+            f"`trainable` is {trainable!r}: write it as a list of patterns for names, such as "
+            f"[{trainable!r}], or give a pytree of True and False"
+        )
     try:
         spread = jax.tree.map(
             lambda flag, part: jax.tree.map(lambda _: flag, part), trainable, params

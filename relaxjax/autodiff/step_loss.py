@@ -1,5 +1,6 @@
 """The loss of a training step as a program of arrays: those of a batch, parameters and states."""
 
+import inspect
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -126,6 +127,7 @@ def program_of(
     It takes the batch in so many parts.
     """
     aux, nestings = AuxiliaryOutput(), given.nestings
+    _check_takes(loss, nestings)
     whole = _given_key_data(loss) if nestings.takes_key_data else loss
     if parts > 1:
         whole = in_parts(whole, parts, nestings.has_states, nestings.has_key, has_aux)
@@ -152,6 +154,22 @@ def program_of(
     named_as(loss, on_arrays, names)
     moving = range(first, second)
     return traced(on_arrays, given.arrays, names, name=BACKBONE_LOSS, moving=moving), aux
+
+
+def _check_takes(loss: Callable[..., Any], nestings: Nestings) -> None:
+    """Raise where a loss does not take what it is given, as where one forgets its random key."""
+    names = ["params", *["model_state"] * nestings.has_states, "batch", *["key"] * nestings.has_key]
+    try:
+        signature = inspect.signature(loss)
+    except (TypeError, ValueError):  # as of a function in C
+        return
+    try:
+        signature.bind(*names)
+    except TypeError as error:
+        raise TypeError(
+            f"the loss is called as loss({', '.join(names)}), with a model state or a random key "
+            f"where the training has one, but it takes other arguments: {error}"
+        ) from None
 
 
 def _given_key_data(loss: Callable[..., Any]) -> Callable[..., Any]:

@@ -143,6 +143,16 @@ def path_of_deleted(tree: Any) -> str | None:
     return next(_path(path) for path, leaf in leaves if _has_memory(leaf) and leaf.is_deleted())
 
 
+def check_there(name: str, tree: Any) -> None:
+    """Raise where an array of a tree is gone, because a program took its memory."""
+    gone = path_of_deleted(tree)
+    if gone is not None:
+        raise RuntimeError(
+            f"{name}{gone} was given to a program that used it up, by donation, and is gone: give "
+            "what that program returned, or a copy from before"
+        )
+
+
 def check_numbers(**given: Any) -> None:
     """Raise where a leaf has a shape and a dtype alone, which is enough to plan, not to run."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(given):

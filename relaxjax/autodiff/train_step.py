@@ -38,6 +38,7 @@ from .step_trees import (
     check_distinct,
     check_key,
     check_numbers,
+    check_there,
     check_trainable,
     copied,
     copied_params,
@@ -117,6 +118,7 @@ class TrainStep:
     def _first(self, state: TrainState, batch: Any, call: Call | None) -> tuple[TrainState, Any]:
         """A step on a state that nothing is known of; if it is alright, that is known then."""
         check_alive(state)
+        check_there("batch", batch)
         check_numbers(state=state, batch=batch)
         given = _given(state, batch)
         step = self._step(given)
@@ -274,6 +276,8 @@ def train_step(
     @in_the_users_frames
     def init(params: Any, model_state: Any = None, key: Any = None) -> TrainState:
         """The state before the first step; arrays are copied, because steps use them up."""
+        for name, tree in {"params": params, "model_state": model_state, "key": key}.items():
+            check_there(name, tree)
         check_numbers(params=params, model_state=model_state, key=key)
         check_key(key)
         own, states = copied_params(params), jax.tree.map(copied, model_state)

@@ -15,7 +15,13 @@ from relaxjax.autodiff.step_module import Counts, with_step
 from relaxjax.autodiff.step_optimizer import optimizer_of
 from relaxjax.autodiff.step_parts import check_divides
 from relaxjax.autodiff.step_placing import spread_by_name
-from relaxjax.autodiff.step_trees import check_key, check_numbers, copied, copied_params
+from relaxjax.autodiff.step_trees import (
+    check_key,
+    check_numbers,
+    check_there,
+    copied,
+    copied_params,
+)
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Tuple
@@ -26,12 +32,13 @@ from relaxjax.ir.tuples import fields_or_self
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes import BindParams
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
+from relaxjax.passes.training.loss_scale import check_loss_scale
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.passes.training.stack_layers import check_roll_option
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
 
 from .batches.evaluation import Evaluation
-from .batches.nested import Nested, as_jax_takes_it, check_there
+from .batches.nested import Nested, as_jax_takes_it
 
 _TO_THE_USER = 5  # frames from a warning to the call of Trainer.from_jax
 
@@ -63,6 +70,7 @@ def training_of(
     if forward is not None and not callable(forward):
         raise TypeError(f"`forward` must be a function of parameters and inputs, found {forward!r}")
     check_roll_option(options.roll_blocks)
+    check_loss_scale(options.loss_scale)
     optimizer = optimizer_of(options.optimizer).for_params(given.nestings.moving)
     with formulating_for(IRModule(), target), collector_paused():
         program, aux = program_of(loss, given, has_aux, parts)

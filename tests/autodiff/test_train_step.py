@@ -329,6 +329,18 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
             "them for such parameters: give a step the state that its own `init` began"
         ),
     ),
+    "parameters that are gone": (
+        lambda: stepped_state({**PARAMS, "w0": gone(PARAMS["w0"])}),
+        "params['w0'] was given to a program that used it up, by donation, and is gone",
+    ),
+    "a batch that is gone": (
+        lambda: stepped_state(PARAMS, (gone(BATCH[0]), BATCH[1])),
+        "batch[0] was given to a program that used it up, by donation, and is gone",
+    ),
+    "a loss that takes a key": (
+        lambda: stepped(lambda params, batch, key: loss(params, batch)),
+        "the loss is called as loss(params, batch), with a model state or a random key where",
+    ),
     "a derivative of a step": (
         lambda: jax.grad(
             lambda scale: stepped_state(jax.tree.map(lambda array: scale * array, PARAMS))[1]
@@ -439,6 +451,13 @@ def stepped_state(params: Any, batch: Any = BATCH, **options: Any) -> Any:
     return step(init(params), batch)
 
 
+def gone(array: Any) -> Any:
+    """A copy of an array, whose memory a program took."""
+    copy = jnp.array(array)
+    copy.delete()
+    return copy
+
+
 class Foreign:
     """An array as other libraries have them, which JAX does not take."""
 
@@ -454,5 +473,5 @@ def stepped(loss: Callable[..., Any], *states: Any) -> Any:
 @pytest.mark.parametrize("name", WRONG)
 def test_errors_say_what_is_wrong(name: str) -> None:
     call, message = WRONG[name]
-    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+    with pytest.raises((TypeError, ValueError, RuntimeError), match=re.escape(message)):
         call()

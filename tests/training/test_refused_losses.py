@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,6 +25,10 @@ def of_donated() -> Trainer:
     for array in jax.tree.leaves(given):
         array.delete()
     return Trainer.from_jax(loss, given, optax.sgd(0.1), BATCH)
+
+
+def updated(trainer: Trainer, x: Any) -> Any:
+    return trainer.update({**BATCH, "x": x})
 
 
 def with_a_leak() -> Trainer:
@@ -190,6 +195,31 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "no batches": (lambda: evaluate(plain(), [], []), ValueError, "there is nothing to measure on"),
     "donated arrays": (of_donated, RuntimeError, "params['b0'] was given to a program that used"),
+    "a pattern without a list": (
+        lambda: plain(trainable="w*"),
+        TypeError,
+        "`trainable` is 'w*': write it as a list of patterns for names, such as ['w*']",
+    ),
+    "a scale of the loss": (
+        lambda: plain(loss_scale="dyn"),
+        ValueError,
+        "`loss_scale` must be \"dynamic\", a positive number or None, but it is 'dyn'",
+    ),
+    "a loss that takes no key": (
+        lambda: plain(key=jax.random.key(0)),
+        TypeError,
+        "the loss is called as loss(params, batch, key), with a model state or a random key where",
+    ),
+    "a batch that is traced": (
+        lambda: jax.jit(partial(updated, plain()))(BATCH["x"]),
+        TypeError,
+        "so it takes no batch that JAX traces",
+    ),
+    "a derivative by the batch": (
+        lambda: jax.grad(partial(updated, plain()))(BATCH["x"]),
+        TypeError,
+        "so it takes no batch that JAX traces",
+    ),
     "shapes alone": (
         lambda: Trainer.from_jax(
             loss, jax.eval_shape(lambda: PARAMS), optax.sgd(0.1), jax.eval_shape(lambda: BATCH)

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+import jax
+from jax.core import Tracer
+
 from relaxjax.trainable.facts import Facts
 from relaxjax.training.inputs import as_list, check_place, check_samples, given_arrays
 from relaxjax.training.layout import Arrays, Layout
@@ -71,6 +74,7 @@ class Admission:
         One that is given whole comes as the inputs alone. One to be trained on may be the part of
         a process, which has fewer samples than the model takes.
         """
+        _check_untraced((inputs, targets))
         if targets is None:
             inputs, targets = self._apart(inputs, count is not None, is_part)
         elif self.nested is not None:
@@ -105,3 +109,13 @@ class Admission:
         if self.nested is not None:
             return self.nested.leaves(batch, is_stacked, self._part_shapes if is_part else None), []
         return next(self.pairs([batch]))
+
+
+def _check_untraced(batch: Any) -> None:
+    """Raise where JAX traces a part of a batch: a trainer's state is no argument of its steps."""
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(batch)):
+        raise TypeError(
+            "a trainer keeps its state from call to call, so it takes no batch that JAX traces, as "
+            "inside of jax.jit or jax.grad: call it outside, or take relaxjax.train_step, whose "
+            "state is an argument"
+        )

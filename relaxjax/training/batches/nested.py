@@ -11,7 +11,7 @@ from jax.tree_util import keystr, tree_leaves_with_path
 
 from relaxjax.autodiff.auxiliary_output import AuxiliaryOutput
 from relaxjax.autodiff.step_loss import Nestings
-from relaxjax.autodiff.step_trees import Nesting, apart, path_of_deleted
+from relaxjax.autodiff.step_trees import Nesting, apart, check_there
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.wording import a_kind
 from relaxjax.trainable.names import BACKBONE
@@ -113,16 +113,6 @@ class Nested:
             return run(nesting, params, states, arrays)
 
         return of_inputs
-
-
-def check_there(name: str, tree: Any) -> None:
-    """Raise where an array of a tree is gone, because a program took its memory."""
-    gone = path_of_deleted(tree)
-    if gone is not None:
-        raise RuntimeError(
-            f"{name}{gone} was given to a program that used it up, by donation, and is gone: give "
-            "what that program returned, or a copy from before"
-        )
 
 
 def check_predicts(mod: IRModule) -> None:
