@@ -45,6 +45,7 @@ LOOKED_AT = {
     "passes/differentiation/row_laws.py": "reads a mask of places, which are integers",
     "passes/memory/loops/carries.py": "counts the steps of a loop, in integers",
     "passes/memory/program/step.py": "knows kernels by what they compute, and emits nothing",
+    "passes/operators/multiply_rows_once.py": "compares places, which are integers",
     "passes/raising/losses.py": "compares labels, which are integers",
     "passes/raising/masks.py": "reads masks of positions, which are integers",
     "passes/raising/picking.py": "reads places, which are integers",
