@@ -142,7 +142,7 @@ def test_a_plan_may_save_enough_once_data_waits(monkeypatch: pytest.MonkeyPatch)
     for worth in (0.85, 0.1):
         monkeypatch.setattr("relaxjax.passes.memory.planning.decisions.WORTH", worth)
         monkeypatch.setattr("relaxjax.autodiff.backward._KEPT", {})
-        step = jax.jit(relaxjax.value_and_grad(gated))
+        step: Any = jax.jit(relaxjax.value_and_grad(gated))
         taken.append(step.lower(*args).compile().memory_analysis().temp_size_in_bytes)
         assert "R.grad.delay" in relaxjax.value_and_grad(gated).module(*args).script()
         wanted = jax.value_and_grad(gated)(*args)
