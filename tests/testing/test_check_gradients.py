@@ -27,8 +27,7 @@ def main(
     c: R.Tensor((), "bool"),
 ):
     n = T.int64()
-    cls = Module
-    h = cls.half(R.reshape(R.reshape(x, R.shape([n * 3])), R.shape([n, 3])))
+    h = Module.half(R.reshape(R.reshape(x, R.shape([n * 3])), R.shape([n, 3])))
     if c:
         y = R.tanh(R.multiply(h, w))
     else:
@@ -312,8 +311,7 @@ def cubes(x: R.Tensor((3,), "float16")):
 
 @R.function
 def main(x: R.Tensor((3,), "float32")):
-    cls = Module
-    y = cls.cubes(R.astype(x, "float16"))
+    y = Module.cubes(R.astype(x, "float16"))
     z = R.sum(R.astype(y, "float32"))
     return z
 """

@@ -231,8 +231,7 @@ WITHOUT_GRADIENT = """
 
     @R.function
     def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        y = cls.inner(x)
+        y = Module.inner(x)
         r = R.call_pure_packed("outside", y, ty_args=R.Tensor((3,), "float32"))
         loss = R.sum(r)
         return loss

@@ -73,10 +73,9 @@ CONTROL = parse_functions("""
 @R.function(private=True)
 def power(x: R.Tensor(("n",), "float32"), k: R.Tensor((), "int32")) -> R.Tensor(("n",), "float32"):
     n = T.int64()
-    cls = Module
     c = R.greater(k, R.const(0, "int32"))
     if c:
-        less = cls.power(x, R.subtract(k, R.const(1, "int32")))
+        less = Module.power(x, R.subtract(k, R.const(1, "int32")))
         r = R.multiply(x, less)
     else:
         r = R.ones_like(x)
@@ -84,12 +83,10 @@ def power(x: R.Tensor(("n",), "float32"), k: R.Tensor((), "int32")) -> R.Tensor(
 
 @R.function
 def main(x: R.Tensor(("n", 3), "float32"), k: R.Tensor((), "int32")):
-    n = T.int64()
-    m = T.int64()
-    cls = Module
+    n, m = T.int64(), T.int64()
     flat = R.reshape(x, R.shape([n * 3]))
     cast = R.match_cast(flat, R.Tensor((m,), "float32"))
-    y = cls.power(cast, k)
+    y = Module.power(cast, k)
 
     @R.function
     def closure(a: R.Tensor((m,), "float32")) -> R.Tensor((m,), "float32"):

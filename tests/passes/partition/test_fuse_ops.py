@@ -60,10 +60,9 @@ def test_an_mlp_becomes_its_layers() -> None:
             w1: R.Tensor((5, 2), "float32"),
             b1: R.Tensor((2,), "float32"),
         ) -> R.Tensor((), "float32"):
-            cls = Module
             with R.dataflow():
-                h2 = cls.fused_relax_matmul_relax_add_relax_nn_relu(x, w0, b0)
-                h5 = cls.fused_relax_matmul_relax_add_relax_tanh(h2, w1, b1)
+                h2 = Module.fused_relax_matmul_relax_add_relax_nn_relu(x, w0, b0)
+                h5 = Module.fused_relax_matmul_relax_add_relax_tanh(h2, w1, b1)
                 loss = R.sum(h5)
                 R.output(loss)
             return loss
@@ -172,10 +171,9 @@ def test_values_outside_of_dataflow_blocks_and_in_branches() -> None:
 
         @R.function
         def main(x: R.Tensor((2,), "float32"), flag: R.Tensor((), "bool")):
-            cls = Module
-            b = cls.fused_relax_exp_relax_sin(x)
+            b = Module.fused_relax_exp_relax_sin(x)
             if flag:
-                d = cls.fused_relax_cos_relax_tanh(b)
+                d = Module.fused_relax_cos_relax_tanh(b)
             else:
                 d = b
             return d
@@ -215,9 +213,8 @@ def test_a_dimension_that_no_tensor_tells_comes_as_a_shape() -> None:
         @R.function
         def main(x: R.Tensor(("n", 2), "float32"), y: R.Tensor(("n * 2",), "float32")):
             n = T.int64()
-            cls = Module
             with R.dataflow():
-                b = cls.fused_relax_exp_relax_reshape(y, R.shape([n]))
+                b = Module.fused_relax_exp_relax_reshape(y, R.shape([n]))
                 R.output(b)
             return R.matmul(x, R.permute_dims(b))
         """)

@@ -68,11 +68,10 @@ PARTITIONED = parse_functions("""
 
     @R.function
     def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
-        cls = Module
         with R.dataflow():
-            b = cls.fused_relax_exp_relax_sin_numpy(x)
+            b = Module.fused_relax_exp_relax_sin_numpy(x)
             c = R.linear_recurrence(b, b)
-            d = cls.fused_relax_cos_numpy(c)
+            d = Module.fused_relax_cos_numpy(c)
             R.output(d)
         return d
     """)
