@@ -283,9 +283,8 @@ def test_what_is_not_finite_is_nobodys_fault() -> None:
 
 
 def test_what_it_cannot_do() -> None:
-    with pytest.raises(
-        TypeError, match=r"takes an IRModule, found Function: write `IRModule\.from"
-    ):
+    match = r"takes an IRModule, found Function: write `IRModule\.from"
+    with pytest.raises(TypeError, match=match):
         check_gradients(MODULE["main"])
     with pytest.raises(ArgumentError, match=r"`main` takes 4 arguments .*, but 1 were"):
         check_gradients(MODULE, args=(np.ones((2, 3), "float32"),))

@@ -214,9 +214,8 @@ def test_a_rule_of_an_operator_takes_what_it_is_called_with(kind: str) -> None:
 
 def test_what_is_no_relax_function() -> None:
     module = MODULE.with_function("outside", ExternFunc("outside"))
-    with pytest.raises(
-        GradientError, match="`outside` is no Relax function: only those take rules"
-    ):
+    match = "`outside` is no Relax function: only those take rules"
+    with pytest.raises(GradientError, match=match):
         CustomGradient("outside", gradient="main")(module)
     message = "`outside` is no Relax function: it cannot be the gradient of `main`"
     with pytest.raises(GradientError, match=message):

@@ -341,9 +341,8 @@ def test_names_must_be_of_the_function_and_its_own() -> None:
     module = parse_flow("x = R.exp(x)\nloss = R.sum(x)", x=(2, 3))
     with pytest.raises(GradientError, match="`main` has 2 variables called `x`: give the variable"):
         Gradient("main", require_grads="x")(module)
-    with pytest.raises(
-        TypeError, match="`require_grads` must be Var or str or a list of Var or str"
-    ):
+    match = "`require_grads` must be Var or str or a list of Var or str"
+    with pytest.raises(TypeError, match=match):
         Gradient("main", require_grads=[3])(MLP)  # type: ignore[list-item]  # what is tested
 
 

@@ -161,9 +161,8 @@ def test_budgets_hold_and_a_smaller_one_never_takes_more(
 
 
 def test_a_budget_that_cannot_hold_is_an_error_with_one_that_can(deep: IRModule) -> None:
-    with pytest.raises(
-        MemoryPlanError, match=r"within 1,000 bytes, in whatever order: [\d,]+ bytes"
-    ):
+    match = r"within 1,000 bytes, in whatever order: [\d,]+ bytes"
+    with pytest.raises(MemoryPlanError, match=match):
         Rematerialize(ADJOINT, budget_bytes=1000)(deep)
 
 
@@ -299,9 +298,8 @@ def test_what_is_kept_whole_is_not_computed_again(body: str, name: str, reason: 
 def test_one_wish_at_a_time(deep: IRModule) -> None:
     with pytest.raises(ValueError, match="leave the budget or the policy out"):
         Rematerialize(ADJOINT, budget_bytes=10, policy="free")(deep)
-    with pytest.raises(
-        ValueError, match=r"no memory policy `fre`: the policies .*; did you mean `free`"
-    ):
+    match = r"no memory policy `fre`: the policies .*; did you mean `free`"
+    with pytest.raises(ValueError, match=match):
         Rematerialize(ADJOINT, policy="fre")(deep)
 
 

@@ -189,9 +189,8 @@ def test_an_adjoint_partitioned_gives_the_gradient(targets: str | list[str]) -> 
 
 
 def test_backends_that_are_not_there() -> None:
-    with pytest.raises(
-        KeyError, match=r"no backend `nunpy` is registered: .*; did you mean `numpy`\?"
-    ):
+    match = r"no backend `nunpy` is registered: .*; did you mean `numpy`\?"
+    with pytest.raises(KeyError, match=match):
         AnnotateTarget("nunpy")(CHAIN)
     with pytest.raises(KeyError, match="no backend `tensorrt` is registered"):
         RunCodegen({"tensorrt": {}})(CHAIN)

@@ -292,9 +292,8 @@ def test_external_functions_stay() -> None:
 
 
 def test_wrong_entry_functions() -> None:
-    with pytest.raises(
-        ValueError, match=r"the module has no function `mian`; .* did you mean `main`"
-    ):
+    match = r"the module has no function `mian`; .* did you mean `main`"
+    with pytest.raises(ValueError, match=match):
         DeadCodeElimination(["mian"])(parse_functions(FAMILY))
     with pytest.raises(TypeError, match="`entry_functions` must be a list of str or GlobalVar"):
         DeadCodeElimination("main")(parse_functions(FAMILY))

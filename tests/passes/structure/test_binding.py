@@ -147,9 +147,8 @@ def test_a_dimension_that_no_function_has() -> None:
     module = parse_functions(TEXT)
     with pytest.raises(ValueError, match="no function has a symbolic dimension `k`"):
         BindSymbolicVars({"k": 2})(module)
-    with pytest.raises(
-        ValueError, match="the function has no symbolic dimension `k`; there are `n`"
-    ):
+    match = "the function has no symbolic dimension `k`; there are `n`"
+    with pytest.raises(ValueError, match=match):
         BindSymbolicVars({"k": 2}, "main")(module)
 
 
@@ -196,9 +195,8 @@ def test_what_is_given_twice_must_be_the_same() -> None:
 def test_a_dimension_that_nothing_would_tell() -> None:
     main = parse_functions(TEXT)["main"]
     k = SymbolicVar("k")
-    with pytest.raises(
-        ValueError, match=r"`n` cannot be `k \* 2`: no parameter would tell what `k`"
-    ):
+    match = r"`n` cannot be `k \* 2`: no parameter would tell what `k`"
+    with pytest.raises(ValueError, match=match):
         main.bind_symbolic_vars({"n": k * 2})
     assert 'R.Tensor(("k", 3)' in main.bind_symbolic_vars({"n": k}).script()
     two = parse_functions("""

@@ -155,9 +155,8 @@ def test_a_function_without_a_continuation_cannot_be_converted_back() -> None:
 
 def test_what_is_no_function_cannot_be_converted() -> None:
     module: Any = parse_functions(CALLS)
-    with pytest.raises(
-        TypeError, match=r"`to_cps` takes a Relax function, found IRModule: .*ToCPS"
-    ):
+    match = r"`to_cps` takes a Relax function, found IRModule: .*ToCPS"
+    with pytest.raises(TypeError, match=match):
         to_cps(module)
     with pytest.raises(TypeError, match=r'`un_cps` .* found IRModule: give one .* mod\["\w+"\]'):
         un_cps(module)
