@@ -147,16 +147,12 @@ def test_a_result_that_does_not_move_has_a_tangent_of_zeros() -> None:
     assert "zeros" in pushed["main_jvp"].script()
 
 
-HESSIAN = parse_functions("""
-@R.function
-def main(x: R.Tensor((3,), "float64"), k: R.Tensor((), "int64"), w: R.Tensor((3, 3), "float64")):
-    with R.dataflow():
-        y = R.matmul(x, w)
-        z = R.tanh(y)
-        loss = R.sum(R.multiply(R.multiply(z, z), x))
-        R.output(loss)
-    return loss
-""")
+HESSIAN = parse_flow(
+    "y = R.matmul(x, w)\nz = R.tanh(y)\nloss = R.sum(R.multiply(R.multiply(z, z), x))",
+    x='R.Tensor((3,), "float64")',
+    k='R.Tensor((), "int64")',
+    w='R.Tensor((3, 3), "float64")',
+)
 
 
 def test_products_of_the_hessian_with_vectors() -> None:
