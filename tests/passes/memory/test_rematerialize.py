@@ -6,10 +6,10 @@ import chex
 import jax
 import numpy as np
 import pytest
+from differentiable_programs import LARGE, programs
 from differentiable_programs import Program as RandomProgram
-from differentiable_programs import programs
 from full import how_many
-from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 from legal_adjoints import prepared
 from parsing import parse_flow, parse_functions
@@ -326,12 +326,7 @@ def test_random_programs_keep_their_results() -> None:
     @settings(
         phases=[Phase.explicit, Phase.generate],
         max_examples=how_many(6, 500),
-        suppress_health_check=[
-            HealthCheck.too_slow,
-            HealthCheck.data_too_large,
-            HealthCheck.filter_too_much,
-            HealthCheck.large_base_example,
-        ],
+        suppress_health_check=LARGE,
     )
     @given(programs(["float64"]), st.sampled_from(["free", "minimal"]))
     def one(program: RandomProgram, policy: str) -> None:

@@ -73,41 +73,22 @@ def test_an_mlp_becomes_its_layers() -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ("a = R.exp(x)\nb = R.sin(a)\nR.output(b)\nreturn b", [["a", "b"]]),
-        ("a = R.exp(x)\nb = R.sum(a)\nc = R.exp(b)\nR.output(c)\nreturn c", [["a", "b"]]),
-        (
-            "a = R.exp(x)\nb = R.sin(a)\nc = R.cos(a)\nd = R.add(b, c)\nR.output(d)\nreturn d",
-            [["a", "b", "c", "d"]],
-        ),
-        (
-            "a = R.permute_dims(x)\nb = R.reshape(a, R.shape([9]))\nR.output(b)\nreturn b",
-            [["a", "b"]],
-        ),
-        ("a = R.permute_dims(x)\nb = R.matmul(a, x)\nR.output(b)\nreturn b", []),
-        ("a = R.matmul(x, x)\nb = R.matmul(a, a)\nR.output(b)\nreturn b", []),
-        ("a = R.matmul(x, x)\nb = R.sum(a)\nR.output(b)\nreturn b", []),
-        ("a = R.matmul(x, x)\nb = R.exp(a)\nc = R.sum(b)\nR.output(c)\nreturn c", [["a", "b"]]),
-        (
-            "a = R.matmul(x, x)\nb = R.matmul(x, x)\nc = R.add(a, b)\nR.output(c)\nreturn c",
-            [["a", "c"]],
-        ),
-        ("a = R.exp(x)\nb = R.sin(a)\nR.output(a, b)\nreturn (a, b)", []),
-        ("a = R.exp(x)\nb = (a, a)\nR.output(b)\nreturn b", []),
-        ("a = R.exp(x)\nb = R.sin(a)\nc = R.cos(b)\nR.output(b, c)\nreturn (b, c)", [["a", "b"]]),
+        ("a = R.exp(x)\nb = R.sin(a)", [["a", "b"]]),
+        ("a = R.exp(x)\nb = R.sum(a)\nc = R.exp(b)", [["a", "b"]]),
+        ("a = R.exp(x)\nb = R.sin(a)\nc = R.cos(a)\nd = R.add(b, c)", [["a", "b", "c", "d"]]),
+        ("a = R.permute_dims(x)\nb = R.reshape(a, R.shape([9]))", [["a", "b"]]),
+        ("a = R.permute_dims(x)\nb = R.matmul(a, x)", []),
+        ("a = R.matmul(x, x)\nb = R.matmul(a, a)", []),
+        ("a = R.matmul(x, x)\nb = R.sum(a)", []),
+        ("a = R.matmul(x, x)\nb = R.exp(a)\nc = R.sum(b)", [["a", "b"]]),
+        ("a = R.matmul(x, x)\nb = R.matmul(x, x)\nc = R.add(a, b)", [["a", "c"]]),
+        ("a = R.exp(x)\nb = R.sin(a)\nreturn (a, b)", []),
+        ("a = R.exp(x)\nb = (a, a)", []),
+        ("a = R.exp(x)\nb = R.sin(a)\nc = R.cos(b)\nreturn (b, c)", [["a", "b"]]),
     ],
 )
 def test_what_is_grouped(body: str, expected: list[list[str]]) -> None:
-    lines = body.splitlines()
-    text = "\n".join(
-        (
-            "@R.function",
-            'def main(x: R.Tensor((3, 3), "float32")):',
-            "    with R.dataflow():",
-            *(f"        {line}" for line in lines[:-1]),
-            f"    {lines[-1]}",
-        )
-    )
-    mod = parse_functions(text)
+    mod = parse_flow(body, x=(3, 3))
     assert groups(mod) == expected
     check_same_results(mod, FuseOps(2)(mod))
     if not expected:
