@@ -16,13 +16,7 @@ from relaxjax.ir.types import TensorType, is_smooth
 
 from . import integers
 from .arrays import broadcasting, keeping_dtype, through_floats
-from .cost_rules import (
-    ELEMENTWISE,
-    TRANSCENDENTAL,
-    TRANSCENDENTAL_FLOPS,
-    CostRule,
-    per_element,
-)
+from .cost_rules import ELEMENTWISE, TRANSCENDENTAL, TRANSCENDENTAL_FLOPS, CostRule, per_element
 from .declare import OpError, op
 from .emit import call, scalar, where
 from .host_operands import beside_tensors

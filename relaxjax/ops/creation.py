@@ -9,7 +9,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, SymbolicExpr
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr, Var
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, is_float
@@ -142,7 +141,6 @@ def _identity_matrix(n: Any, m: Any, k: Any, dtype: Any) -> Any:
 
 @op(
     "relax.eye",
-    layout=OPAQUE,
     complete=lambda n, m, **rest: {"m": n if m is None else m},
     lower=_identity_matrix,
     gradient=ZERO_GRADIENT,
@@ -162,7 +160,6 @@ def eye(
 
 @op(
     "relax.eye_like",
-    layout=OPAQUE,
     lower=lambda x, k, dtype: _identity_matrix(x.shape[0], x.shape[1], k, dtype or x.dtype),
     gradient=ZERO_GRADIENT,
     precision="follow",
@@ -203,7 +200,6 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any) -> Any:
 
 @op(
     "relax.arange",
-    layout=OPAQUE,
     complete=_complete_arange,
     lower=_arange,
     gradient=ZERO_GRADIENT,
@@ -246,7 +242,6 @@ def _require_matrix(x: TensorType) -> TensorType:
 
 @op(
     "relax.tril",
-    layout=OPAQUE,
     lower=_triangle(lambda diagonal, k: diagonal <= k),
     gradient=lambda g, y, x, k: (call("tril", g, k), None),
     precision="follow",
@@ -260,7 +255,6 @@ def tril(x: TensorType, k: PrimExpr = _ZERO) -> TensorType:
 
 @op(
     "relax.triu",
-    layout=OPAQUE,
     lower=_triangle(lambda diagonal, k: diagonal >= k),
     gradient=lambda g, y, x, k: (call("triu", g, k), None),
     precision="follow",
@@ -282,12 +276,10 @@ def _hamming_window(window_size: Any, periodic: Any, alpha: Any, beta: Any, dtyp
 
 @op(
     "relax.hamming_window",
-    layout=OPAQUE,
     lower=_hamming_window,
     gradient=ZERO_GRADIENT,
     fusion="elementwise",
     cost=TRANSCENDENTAL,
-    precision="never",
 )
 def hamming_window(
     window_size: PrimExpr, periodic: PrimExpr, alpha: PrimExpr, beta: PrimExpr, dtype: DType

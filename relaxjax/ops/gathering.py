@@ -8,7 +8,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, PrimExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT, Partial
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 from relaxjax.ir.wording import counted
@@ -93,7 +92,6 @@ def _gather_nd_gradient(
 
 @op(
     "relax.gather_nd",
-    layout=OPAQUE,
     lower=lambda data, indices, batch_dims: read_at(data, nd_places(indices, batch_dims)),
     gradient=_gather_nd_gradient,
     precision="follow",
@@ -153,7 +151,6 @@ def _index_tensor_gradient(g: Expr, y: Expr, data: Expr, indices: Expr) -> tuple
 
 @op(
     "relax.index_tensor",
-    layout=OPAQUE,
     lower=lambda data, indices: read_at(data, tuple(map(as_places, indices))),
     gradient=_index_tensor_gradient,
     precision="follow",
@@ -202,7 +199,6 @@ def _host_dtype(value: Any) -> Any:
 
 @op(
     "relax.one_hot",
-    layout=OPAQUE,
     lower=_one_hot,
     gradient=ZERO_GRADIENT,
     precision="follow",

@@ -8,7 +8,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different, dim_sum, floordiv
 from relaxjax.ir.expr import Expr, Tuple
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType, Type
 
 from .axis_layouts import JOINED, SPLIT, STACKED
@@ -259,7 +258,6 @@ def _grid_axes(count: int, indexing: str) -> list[int]:
 
 @op(
     "relax.meshgrid",
-    layout=OPAQUE,
     lower=lambda tensors, indexing: tuple(jnp.meshgrid(*tensors, indexing=indexing)),
     gradient=_meshgrid_gradient,
     precision="follow",

@@ -7,7 +7,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 
 from .arrays import cast, jax_dtype
@@ -78,7 +77,6 @@ def _products(call: Call) -> Dim:
 
 @op(
     "relax.matmul",
-    layout=OPAQUE,
     scaling=MATRIX_PRODUCT,
     places=of_product,
     lower=_matmul,
@@ -120,7 +118,6 @@ def _product_dims(x1: tuple[Dim, ...], x2: tuple[Dim, ...]) -> tuple[Dim, ...] |
 
 @op(
     "relax.outer",
-    layout=OPAQUE,
     lower=lambda x1, x2: lax.expand_dims(x1, [1]) * lax.expand_dims(x2, [0]),
     gradient=lambda g, z, x, y: (call("matmul", g, y), call("matmul", x, g)),
     canonical=lambda x1, x2: call("expand_dims", x1, [1]) * call("expand_dims", x2, [0]),

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, is_float, is_integer, is_key
 from relaxjax.ir.wording import counted
@@ -73,12 +72,9 @@ def _spread(bound: Any, shape: Any, dtype: Any) -> Any:
 
 @op(
     "relax.random.key",
-    layout=OPAQUE,
     lower=lambda seed, impl: jax.random.key(seed, impl=impl),
     gradient=ZERO_GRADIENT,
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
     """The random key of a seed, an integer.
@@ -95,12 +91,9 @@ def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
 
 @op(
     "relax.random.split",
-    layout=OPAQUE,
     lower=lambda key, num: jax.random.split(key, num),
     gradient=ZERO_GRADIENT,
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def split(key: TensorType, num: Ints = (2,)) -> TensorType:
     """New keys out of one, in a tensor of shape `num`. The old one should not be used again."""
@@ -113,12 +106,9 @@ def split(key: TensorType, num: Ints = (2,)) -> TensorType:
 
 @op(
     "relax.random.fold_in",
-    layout=OPAQUE,
     lower=lambda key, data: jax.random.fold_in(key, data),
     gradient=ZERO_GRADIENT,
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def fold_in(key: TensorType, data: Expr) -> TensorType:
     """A new key out of a key and an integer, such as the number of a step."""
@@ -162,15 +152,7 @@ def _require_float_dtype(dtype: str | None) -> None:
         raise OpError(f"`dtype` must be a float dtype, found {dtype}")
 
 
-@op(
-    "relax.random.uniform",
-    layout=OPAQUE,
-    lower=_uniform,
-    gradient=_uniform_gradient,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.uniform", lower=_uniform, gradient=_uniform_gradient, cost=LOWERED)
 def uniform(
     key: TensorType,
     shape: ShapeExpr,
@@ -188,12 +170,9 @@ def uniform(
 
 @op(
     "relax.random.normal",
-    layout=OPAQUE,
     lower=lambda key, shape, dtype: jax.random.normal(key, shape, jax_dtype(dtype)),
     gradient=ZERO_GRADIENT,
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def normal(key: TensorType, shape: ShapeExpr, dtype: DType = "float32") -> TensorType:
     """Numbers drawn from the normal distribution of mean 0 and variance 1."""
@@ -208,15 +187,7 @@ def _bernoulli(key: Any, p: Any, shape: Any | None) -> Any:
     return jax.random.bernoulli(key, p if shape is None else jnp.broadcast_to(p, shape))
 
 
-@op(
-    "relax.random.bernoulli",
-    layout=OPAQUE,
-    lower=_bernoulli,
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.bernoulli", lower=_bernoulli, gradient=ZERO_GRADIENT, cost=LOWERED)
 def bernoulli(
     key: TensorType,
     p: Expr = 0.5,  # type: ignore[assignment]  # a number stands for an expression
@@ -251,15 +222,7 @@ def _randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: str) -> Any:
     return jax.random.randint(key, shape, low, high, jax_dtype(dtype))
 
 
-@op(
-    "relax.random.randint",
-    layout=OPAQUE,
-    lower=_randint,
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.randint", lower=_randint, gradient=ZERO_GRADIENT, cost=LOWERED)
 def randint(
     key: TensorType, shape: ShapeExpr, minval: Expr, maxval: Expr, dtype: DType = "int32"
 ) -> TensorType:
@@ -275,15 +238,7 @@ def _categorical(key: Any, logits: Any, shape: Any | None, axis: int) -> Any:
     return jax.random.categorical(key, logits, axis, shape).astype(jnp.int32)
 
 
-@op(
-    "relax.random.categorical",
-    layout=OPAQUE,
-    lower=_categorical,
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.categorical", lower=_categorical, gradient=ZERO_GRADIENT, cost=LOWERED)
 def categorical(
     key: TensorType, logits: TensorType, shape: ShapeExpr | None = None, axis: int = -1
 ) -> TensorType:

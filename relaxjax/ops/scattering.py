@@ -8,7 +8,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, Tuple, Var
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import GradientRule, Partial
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.wording import counted
@@ -125,7 +124,6 @@ def _jvp(name: str, scatter_of: Callable[..., Scatter]) -> Callable[..., Expr]:
     precision="follow",
     facts={"chooses": True},
     cost=LOWERED,
-    fusion="opaque",
 )
 def scatter_elements(
     data: TensorType,
@@ -174,7 +172,6 @@ def _is_narrow(indices: Expr) -> bool:
 
 @op(
     "relax.scatter_nd",
-    layout=OPAQUE,
     lower=lambda data, indices, updates, reduction: _written(
         data, nd_places(indices), updates, reduction
     ),
@@ -182,7 +179,6 @@ def _is_narrow(indices: Expr) -> bool:
     jvp=_jvp("relax.scatter_nd", _slices),
     precision="follow",
     cost=MOVES,
-    fusion="opaque",
 )
 def scatter_nd(
     data: TensorType, indices: TensorType, updates: TensorType, reduction: str = "update"
@@ -236,13 +232,11 @@ def _complete_index_put(indices: Expr, **rest: Any) -> dict[str, Any]:
 
 @op(
     "relax.index_put",
-    layout=OPAQUE,
     complete=_complete_index_put,
     lower=_index_put,
     gradient=_index_put_gradient,
     precision="follow",
     cost=MOVES,
-    fusion="opaque",
 )
 def index_put(
     data: TensorType, indices: TupleType, values: TensorType, accumulate: bool = False

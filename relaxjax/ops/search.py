@@ -96,7 +96,6 @@ def _searched(call: Call) -> Dim:
     gradient=ZERO_GRADIENT,
     precision="follow",
     cost=counting(_searched),
-    fusion="opaque",
 )
 def bucketize(
     input_tensor: TensorType, boundaries: TensorType, out_int32: bool = False, right: bool = False

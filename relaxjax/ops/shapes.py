@@ -111,10 +111,7 @@ def never_repeated(dim: Dim, wanted: Dim) -> bool:
 
 
 def broadcast(
-    lhs: TensorType,
-    rhs: TensorType,
-    dtype: str | None,
-    names: tuple[str, str] = ("`x1`", "`x2`"),
+    lhs: TensorType, rhs: TensorType, dtype: str | None, names: tuple[str, str] = ("`x1`", "`x2`")
 ) -> TensorType:
     """The type that two tensors broadcast to; `names` is what an error calls them."""
     vdevice = common_vdevice(lhs, rhs)

@@ -10,7 +10,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Constant, Expr, PrimExpr, Tuple
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.wording import counted
 
@@ -190,14 +189,12 @@ def _dynamic_slice_gradient(
 
 @op(
     "relax.dynamic_strided_slice",
-    layout=OPAQUE,
     lower=_dynamic_slice,
     gradient=_dynamic_slice_gradient,
     jvp=lambda tangents, y, x, *places: call("dynamic_strided_slice", tangents[0], *places),
     precision="follow",
     facts={"data_dependent": True},
     cost=PICKS,
-    fusion="opaque",
 )
 def dynamic_strided_slice(
     x: TensorType, begin: TensorType, end: TensorType, strides: TensorType

@@ -9,7 +9,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr, PrimExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType, TupleType, Type
 
@@ -59,7 +58,6 @@ def _require_axis(data: TensorType, axis: int) -> int:
     precision="follow",
     facts={"chooses": True},
     cost=SORTS,
-    fusion="opaque",
 )
 def sort(data: TensorType, axis: int = -1, descending: bool = False) -> TensorType:
     """The elements along `axis` in ascending order, or in descending order."""
@@ -78,7 +76,6 @@ def _argsort(data: Any, axis: int, descending: bool, dtype: str) -> Any:
     gradient=ZERO_GRADIENT,
     precision="follow",
     cost=SORTS,
-    fusion="opaque",
 )
 def argsort(
     data: TensorType, axis: int = -1, descending: bool = False, dtype: DType = "int32"
@@ -124,7 +121,6 @@ def _topk_gradient(
     precision="follow",
     facts={"chooses": True},
     cost=SORTS,
-    fusion="opaque",
 )
 def topk(
     data: TensorType,
@@ -189,13 +185,11 @@ _TRUE, _FALSE = PrimExpr(True), PrimExpr(False)
 
 @op(
     "relax.unique",
-    layout=OPAQUE,
     lower=_concrete(_unique),
     gradient=ZERO_GRADIENT,
     facts={"data_dependent": True},
     cost=SORTS,
     precision="follow",
-    fusion="opaque",
 )
 def unique(
     x: TensorType,
@@ -231,13 +225,11 @@ def _nonzero(x: Any) -> Any:
 
 @op(
     "relax.nonzero",
-    layout=OPAQUE,
     lower=_concrete(_nonzero),
     gradient=ZERO_GRADIENT,
     facts={"data_dependent": True},
     cost=REDUCES,
     precision="follow",
-    fusion="opaque",
 )
 def nonzero(x: TensorType) -> TensorType:
     """The places of the elements that are not 0: a row for each axis, a column for each place."""
@@ -260,12 +252,9 @@ def _drawn(call: Call) -> Dim:
 
 @op(
     "relax.multinomial_from_uniform",
-    layout=OPAQUE,
     lower=_multinomial,
     gradient=ZERO_GRADIENT,
     cost=counting(_drawn),
-    precision="never",
-    fusion="opaque",
 )
 def multinomial_from_uniform(
     prob: TensorType, uniform_sample: TensorType, sample_indices: TensorType, dtype: DType = "int64"

@@ -131,7 +131,6 @@ def _sampled_type(data: TensorType, grid: TensorType, layout: str) -> TensorType
     layout=lettered("NCHW", "NHWC", "NCDHW", "NDHWC"),
     lower=_grid_sample,
     gradient=backward_rule("relax.image.grid_sample", "data", "grid"),
-    precision="never",
     fusion="injective",
     cost=LOWERED,
 )

@@ -288,7 +288,6 @@ def _softmax_type(data: TensorType, axis: int) -> TensorType:
     layout=ONE_AXIS,
     lower=_softmax,
     gradient=_softmax_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_element(TRANSCENDENTAL_FLOPS + 4),
 )
@@ -302,7 +301,6 @@ def softmax(data: TensorType, axis: int = -1) -> TensorType:
     layout=ONE_AXIS,
     lower=_log_softmax,
     gradient=_log_softmax_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_element(TRANSCENDENTAL_FLOPS + 4),
 )

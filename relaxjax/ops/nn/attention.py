@@ -9,7 +9,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.cost_rules import TRANSCENDENTAL_FLOPS, counting, dims_at
@@ -109,7 +108,6 @@ def _attended(call: Call) -> Dim:
 
 @op(
     "relax.nn.attention",
-    layout=OPAQUE,
     lower=_without_bias(_attend, 3),
     gradient=backward_rule("relax.nn.attention", "query", "key", "value"),
     **_RULES,
@@ -136,7 +134,6 @@ def plain_attention(
 
 @op(
     "relax.nn.attention_bias",
-    layout=OPAQUE,
     lower=_attend,
     gradient=backward_rule("relax.nn.attention_bias", "query", "key", "value", "bias"),
     **_RULES,
@@ -159,7 +156,6 @@ def biased_attention(
 
 @op(
     "relax.nn.masked_attention",
-    layout=OPAQUE,
     lower=by_platform(ACCELERATED.masked_attention, cpu=ON_CPU.masked_attention),
     gradient=backward_rule("relax.nn.masked_attention", "query", "key", "value"),
     **_RULES,
@@ -186,19 +182,10 @@ def masked_attention(
 
 
 attention_backward = backward_of(
-    plain_attention,
-    "query",
-    "key",
-    "value",
-    lower=_without_bias(_attend_backward, 4),
+    plain_attention, "query", "key", "value", lower=_without_bias(_attend_backward, 4)
 )
 attention_bias_backward = backward_of(
-    biased_attention,
-    "query",
-    "key",
-    "value",
-    "bias",
-    lower=_attend_backward,
+    biased_attention, "query", "key", "value", "bias", lower=_attend_backward
 )
 masked_attention_backward = backward_of(
     masked_attention,
@@ -279,7 +266,6 @@ def _attention_var_len(
 
 @op(
     "relax.nn.attention_var_len",
-    layout=OPAQUE,
     complete=_complete_var_len,
     lower=_attention_var_len,
     gradient=backward_rule("relax.nn.attention_var_len", "queries", "keys", "values"),

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import per_input
@@ -95,10 +94,8 @@ def _gradient(
 @op(
     "relax.nn.softmax_nll_loss",
     facts={"class_ids": "targets"},
-    layout=OPAQUE,
     lower=by_platform(loss_of_scores, cpu=partial(loss_of_scores, read=_read_at_once)),
     gradient=_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_input(4),  # the largest, the difference, its power, the sum
 )
@@ -118,12 +115,7 @@ def softmax_nll_loss(
 
 
 def adjoint_of_scores(
-    output_grad: Any,
-    logits: Any,
-    targets: Any,
-    weights: Any,
-    reduction: str,
-    ignore_index: int,
+    output_grad: Any, logits: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
 ) -> Any:
     """The softmax, less 1 at the target, times what the sample counts."""
     axis, wide, targets = class_axis(logits), widened(logits), as_places(targets)
@@ -140,10 +132,8 @@ def adjoint_of_scores(
 
 @op(
     "relax.grad.softmax_nll_loss_backward",
-    layout=OPAQUE,
     lower=adjoint_of_scores,
     gradient=traced_gradient("relax.grad.softmax_nll_loss_backward"),
-    precision="never",
     fusion="reduction",
     cost=per_input(8),  # the loss's four; their logarithm off, a power, a comparison, a product
 )

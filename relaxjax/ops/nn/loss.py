@@ -8,7 +8,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import as_places, widened
@@ -45,10 +44,8 @@ def _cross_entropy_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, E
 
 @op(
     "relax.nn.cross_entropy_with_logits",
-    layout=OPAQUE,
     lower=_cross_entropy,
     gradient=_cross_entropy_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_input(2),
 )
@@ -162,10 +159,8 @@ def weights_gradient(
 @op(
     "relax.nn.nll_loss",
     facts={"class_ids": "targets"},
-    layout=OPAQUE,
     lower=_nll_loss,
     gradient=_nll_loss_gradient,
-    precision="never",
     fusion="reduction",
     cost=LOWERED,
 )
@@ -279,10 +274,8 @@ def _nll_loss_backward_gradient(
 
 @op(
     "relax.grad.nll_loss_backward",
-    layout=OPAQUE,
     lower=_nll_loss_backward,
     gradient=_nll_loss_backward_gradient,
-    precision="never",
     fusion="broadcast",
     cost=LOWERED,
 )

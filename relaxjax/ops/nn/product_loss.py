@@ -14,7 +14,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr, TupleGetItem
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import as_places, widened
@@ -98,13 +97,7 @@ def _reduced(losses: Any, targets: Any, reduction: str, ignore_index: int) -> An
 
 
 def _gradient(
-    g: Expr,
-    z: Expr,
-    data: Expr,
-    weight: Expr,
-    targets: Expr,
-    bias: Expr | None,
-    **attrs: Any,
+    g: Expr, z: Expr, data: Expr, weight: Expr, targets: Expr, bias: Expr | None, **attrs: Any
 ) -> tuple[Expr | None, ...]:
     both = call("grad.product_nll_loss_backward", g, data, weight, targets, bias, **attrs)
     of_bias = None if bias is None else TupleGetItem(both, 3)
@@ -128,11 +121,8 @@ def _flops(products: int, each: int, first: int) -> Any:
 @op(
     "relax.nn.product_nll_loss",
     facts={"class_ids": "targets"},
-    layout=OPAQUE,
     lower=_on_each_platform(_product_nll_loss),
     gradient=_gradient,
-    precision="never",
-    fusion="opaque",
     cost=_flops(1, 4, 0),
 )
 def product_nll_loss(
@@ -249,11 +239,8 @@ def _adjoint_of_losses(
 
 @op(
     "relax.grad.product_nll_loss_backward",
-    layout=OPAQUE,
     lower=_on_each_platform(_backward),
     gradient=traced_gradient("relax.grad.product_nll_loss_backward"),
-    precision="never",
-    fusion="opaque",
     cost=_flops(3, 8, 1),
 )
 def product_nll_loss_backward(

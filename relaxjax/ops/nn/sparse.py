@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import widened
@@ -80,18 +79,12 @@ def _backward(
 
 @op(
     "relax.nn.sparse_dense",
-    layout=OPAQUE,
     lower=_sparse_dense,
     gradient=backward_rule("relax.nn.sparse_dense", "data", "weight_data"),
-    precision="never",
-    fusion="opaque",
     cost=LOWERED,
 )
 def sparse_dense(
-    data: TensorType,
-    weight_data: TensorType,
-    weight_indices: TensorType,
-    weight_indptr: TensorType,
+    data: TensorType, weight_data: TensorType, weight_indices: TensorType, weight_indptr: TensorType
 ) -> TensorType:
     """Product with the transpose of a block-sparse matrix: y = x @ w^T.
 

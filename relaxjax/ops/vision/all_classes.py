@@ -9,7 +9,6 @@ from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Partial
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 from relaxjax.ops.arrays import cast, jax_dtype
@@ -101,15 +100,7 @@ def _require_number(name: str, value: Expr) -> None:
         raise OpError(f"`{name}` must be a number or a tensor of one element, found {ty}")
 
 
-@op(
-    _NAME,
-    layout=OPAQUE,
-    lower=_all_class_non_max_suppression,
-    gradient=_gradient,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op(_NAME, lower=_all_class_non_max_suppression, gradient=_gradient, cost=LOWERED)
 def all_class_non_max_suppression(
     boxes: TensorType,
     scores: TensorType,

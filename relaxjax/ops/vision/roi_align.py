@@ -149,9 +149,7 @@ def _roi_align(
     layout=lettered(*_LAYOUTS),
     lower=_roi_align,
     gradient=backward_rule("relax.vision.roi_align", "data", "rois"),
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def roi_align(
     data: TensorType,
