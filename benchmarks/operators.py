@@ -33,12 +33,7 @@ from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
-from relaxjax.passes import (
-    EliminateCommonSubexpr,
-    Gradient,
-    LegalizeOps,
-    SimplifyGradient,
-)
+from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
 from relaxjax.script import from_source
 
 ROUNDS, QUICK_ROUNDS = 15, 5

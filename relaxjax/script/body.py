@@ -12,13 +12,7 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import TupleType, Type
 
 from .binding import Binder
-from .branches import (
-    docless,
-    last_bindings,
-    result_annotation,
-    result_name,
-    with_return_behind,
-)
+from .branches import docless, last_bindings, result_annotation, result_name, with_return_behind
 from .endings import block_outputs, calls, choice_name, early_return, no_result
 from .errors import ScriptError
 from .evaluate import Evaluator
@@ -166,9 +160,7 @@ class Body:
 
     def _refuse_unused(self, node: ast.Expr, why: str) -> None:
         raise self.evaluator.refusal(
-            node,
-            f"the value of this statement is not used: {why}",
-            "Bind it to a name: `_ = ...`.",
+            node, f"the value of this statement is not used: {why}", "Bind it to a name: `_ = ...`."
         )
 
     # Dataflow blocks

@@ -26,11 +26,7 @@ def _beside(x: Expr, *others: Expr | None) -> Expr:
 
 
 def _moved(
-    x: Expr,
-    mean: Expr | None,
-    var: Expr | None,
-    momentum: float,
-    axes: Sequence[int] | None = None,
+    x: Expr, mean: Expr | None, var: Expr | None, momentum: float, axes: Sequence[int] | None = None
 ) -> tuple[Expr | None, Expr | None]:
     """Running statistics after a batch; the variance that they take in is that over n - 1.
 
@@ -135,12 +131,7 @@ def native_batch_norm_inference(
 
 @aten("_native_batch_norm_legit.no_stats")
 def native_batch_norm_no_stats(
-    input: Expr,
-    weight: Expr | None,
-    bias: Expr | None,
-    training: bool,
-    momentum: float,
-    eps: float,
+    input: Expr, weight: Expr | None, bias: Expr | None, training: bool, momentum: float, eps: float
 ) -> tuple[Expr, Expr, Expr]:
     y = _of_batch(input, weight, bias, None, None, training, eps)
     return y, *_statistics(input, eps, weight, bias)
@@ -173,11 +164,7 @@ def layer_norm(
 
 @aten("native_layer_norm.default")
 def native_layer_norm(
-    input: Expr,
-    normalized_shape: Sequence[Dim],
-    weight: Expr | None,
-    bias: Expr | None,
-    eps: float,
+    input: Expr, normalized_shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
 ) -> tuple[Expr, Expr, Expr]:
     ndim, x = ndim_of(input), _beside(input, weight, bias)
     axes = list(range(ndim - len(normalized_shape), ndim))
