@@ -125,23 +125,10 @@ def in_one_dtype(data: Any, weight: Any, out_dtype: str | None) -> tuple[Any, An
 def _lowering(apply: Callable[[Convolution, Any, Any, Any], Any]) -> Callable[..., Any]:
     """A lowering that computes a convolution by one of its forms."""
 
-    def lower(
-        data: Any,
-        weight: Any,
-        strides: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
-        data_layout: str,
-        kernel_layout: str,
-        out_layout: str,
-        out_dtype: str | None,
-    ) -> Any:
+    def lower(data: Any, weight: Any, padding: Any, out_dtype: str | None, **form: Any) -> Any:
         data, weight, wide = in_one_dtype(data, weight, out_dtype)
-        pads = tuple(pad_pairs(padding))
-        layouts = (data_layout, kernel_layout, out_layout)
-        form = Convolution(strides, pads, dilation, groups, *layouts)
-        out = apply(form, data, weight, wide)
+        convolution = Convolution(pads=tuple(pad_pairs(padding)), **form)
+        out = apply(convolution, data, weight, wide)
         return cast(out, out_dtype or out.dtype)
 
     return lower

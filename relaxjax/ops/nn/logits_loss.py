@@ -75,20 +75,13 @@ def loss_of_scores(
 
 
 def _gradient(
-    g: Expr,
-    z: Expr,
-    logits: Expr,
-    targets: Expr,
-    weights: Expr | None,
-    reduction: str,
-    ignore_index: int,
+    g: Expr, z: Expr, logits: Expr, targets: Expr, weights: Expr | None, **attrs: Any
 ) -> tuple[Expr | None, ...]:
-    rest = (targets, weights, reduction, ignore_index)
-    backward = call("grad.softmax_nll_loss_backward", g, logits, *rest)
+    backward = call("grad.softmax_nll_loss_backward", g, logits, targets, weights, **attrs)
     if weights is None:
         return backward, None, None
     predictions = call("nn.log_softmax", logits, class_axis(logits.ty))
-    return backward, None, weights_gradient(g, z, predictions, *rest)
+    return backward, None, weights_gradient(g, z, predictions, targets, weights, **attrs)
 
 
 @op(

@@ -113,18 +113,9 @@ def _nll_loss(
     return reduced(counted_times(weight, -picked), weight, reduction).astype(predictions.dtype)
 
 
-def _nll_loss_gradient(
-    g: Expr,
-    z: Expr,
-    predictions: Expr,
-    targets: Expr,
-    weights: Expr | None,
-    reduction: str,
-    ignore_index: int,
-) -> tuple[Expr | None, ...]:
-    rest = (targets, weights, reduction, ignore_index)
-    backward = call("grad.nll_loss_backward", g, predictions, *rest)
-    return backward, None, weights_gradient(g, z, predictions, *rest)
+def _nll_loss_gradient(g: Expr, z: Expr, *args: Any, **attrs: Any) -> tuple[Expr | None, ...]:
+    backward = call("grad.nll_loss_backward", g, *args, **attrs)
+    return backward, None, weights_gradient(g, z, *args, **attrs)
 
 
 def weights_gradient(
@@ -257,19 +248,11 @@ def _nll_loss_backward(
 
 
 def _nll_loss_backward_gradient(
-    g: Expr,
-    y: Expr,
-    output_grad: Expr,
-    predictions: Expr,
-    targets: Expr,
-    weights: Expr | None,
-    reduction: str,
-    ignore_index: int,
+    g: Expr, y: Expr, output_grad: Expr, predictions: Expr, *rest: Any, **attrs: Any
 ) -> tuple[Expr | None, ...]:
     """It is linear in `output_grad`, and the loss itself is its transpose."""
-    rest = (targets, weights, reduction, ignore_index)
-    loss = call("nn.nll_loss", g, *rest)
-    return loss, None, None, weights_gradient(output_grad, loss, g, *rest)
+    loss = call("nn.nll_loss", g, *rest, **attrs)
+    return loss, None, None, weights_gradient(output_grad, loss, g, *rest, **attrs)
 
 
 @op(
