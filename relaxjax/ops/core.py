@@ -15,6 +15,7 @@ from relaxjax.ir.wording import tuple_text
 from .arrays import jax_dtype
 from .cost_rules import MOVES, VIEWS
 from .declare import OpError, op
+from .shapes import require_ndim
 
 
 @op(
@@ -49,8 +50,7 @@ def _tensor_to_shape(expr: Any) -> Any:
 )
 def tensor_to_shape(expr: TensorType) -> ShapeType:
     """The elements of a vector of integers, as a shape."""
-    if expr.ndim not in (-1, 1):
-        raise OpError(f"`expr` must have 1 dimension, found {expr.ndim}")
+    require_ndim("expr", expr, 1)
     length = expr.dims[0] if expr.dims is not None else -1
     return ShapeType(None, length if isinstance(length, int) else -1)
 

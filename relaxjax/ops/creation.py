@@ -20,7 +20,7 @@ from .cost_rules import ELEMENTWISE, FILLS, TRANSCENDENTAL
 from .declare import OpError, op
 from .emit import call, dtype_of
 from .rearranging import AGNOSTIC, CREATED
-from .shapes import with_dtype
+from .shapes import require_ndim, with_dtype
 
 _ZERO, _ONE = PrimExpr(0), PrimExpr(1)
 
@@ -168,8 +168,7 @@ def eye(
 )
 def eye_like(x: TensorType, k: PrimExpr = _ZERO, dtype: DType | None = None) -> TensorType:
     """A matrix of the shape of `x`: 1 on its `k`-th diagonal, else 0."""
-    if x.ndim not in (-1, 2):
-        raise OpError(f"`x` must have 2 dimensions, found {x.ndim}")
+    require_ndim("x", x, 2)
     return with_dtype(x, dtype or x.dtype)
 
 

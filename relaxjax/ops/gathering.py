@@ -10,7 +10,6 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, PrimExpr
 from relaxjax.ir.op import ZERO_GRADIENT, Partial
 from relaxjax.ir.types import PrimType, TensorType, TupleType
-from relaxjax.ir.wording import counted
 
 from .arrays import as_places, jax_dtype
 from .axis_layouts import axis_rule
@@ -18,7 +17,7 @@ from .cost_rules import MOVES, PICKS
 from .declare import OpError, op
 from .emit import call
 from .index import require_integers, require_read
-from .shapes import broadcast_dims, normalize_axis
+from .shapes import broadcast_dims, normalize_axis, require_ndim
 from .traced import traced_gradient
 
 
@@ -63,10 +62,7 @@ def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> Ten
     require_int64(indices)
     if data.ndim >= 0:
         normalize_axis(axis, data.ndim)
-        if indices.ndim not in (-1, data.ndim):
-            raise OpError(
-                f"`indices` must have {counted(data.ndim, 'dimension')}, found {indices.ndim}"
-            )
+        require_ndim("indices", indices, data.ndim)
     if data.ndim < 0 or indices.ndim < 0:
         return TensorType(None, data.dtype, vdevice=data.vdevice)
     require_read("data", data, [axis], indices.dims)

@@ -22,7 +22,7 @@ from .creation import shaped
 from .declare import OpError, op
 from .emit import call
 from .lowered_cost import LOWERED
-from .shapes import dims_text, never_repeated, normalize_axis
+from .shapes import dims_text, never_repeated, normalize_axis, require_choice
 
 # How keys are made into bits, and the dtype that says it.
 _KEY_DTYPES = {"threefry2x32": "key<fry>", "rbg": "key<rbg>", "unsafe_rbg": "key<urbg>"}
@@ -81,8 +81,7 @@ def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
 
     `impl` is the generator: threefry2x32, or rbg and unsafe_rbg, which are faster on a TPU.
     """
-    if impl not in _KEY_DTYPES:
-        raise OpError(f"`impl` must be one of {', '.join(_KEY_DTYPES)}, found {impl}")
+    require_choice("impl", impl, _KEY_DTYPES)
     ty = _require_number("seed", seed, floating=False)
     if ty.ndim not in (-1, 0):
         raise OpError(f"`seed` must be one integer, found {counted(ty.ndim, 'dimension')}")

@@ -17,7 +17,7 @@ from .declare import OpError, op
 from .emit import call, scalar
 from .emit import where as choose
 from .rearranging import LIKE_DATA
-from .shapes import broadcast, common_dtype
+from .shapes import broadcast, common_dtype, require_ndim
 from .statistical import reduced_type, require_elements
 from .sugar import sugar
 
@@ -104,8 +104,7 @@ def bucketize(
 
     With `right`, those that equal the element count as below it.
     """
-    if boundaries.ndim not in (-1, 1):
-        raise OpError(f"`boundaries` must have 1 dimension, found {boundaries.ndim}")
+    require_ndim("boundaries", boundaries, 1)
     shape, ndim = input_tensor.shape, input_tensor.ndim
     dtype = "int32" if out_int32 else "int64"
     return TensorType(shape, dtype, ndim if shape is None else -1, input_tensor.vdevice)

@@ -20,7 +20,7 @@ from .creation import host_dim
 from .declare import OpError, op
 from .emit import call
 from .index import require_integers
-from .shapes import normalize_axis, with_dtype
+from .shapes import normalize_axis, require_ndim, with_dtype
 from .unary import require_float
 
 
@@ -262,8 +262,7 @@ def multinomial_from_uniform(
     """A class for each draw from [0, 1), of the distribution in row `sample_indices[i]`."""
     parts = {"prob": prob, "uniform_sample": uniform_sample, "sample_indices": sample_indices}
     for name, ty in parts.items():
-        if ty.ndim not in (-1, 2):
-            raise OpError(f"`{name}` must have 2 dimensions, found {ty.ndim}")
+        require_ndim(name, ty, 2)
     require_integers(sample_indices, "sample_indices")
     require_float(prob, "prob")
     require_float(uniform_sample, "uniform_sample")

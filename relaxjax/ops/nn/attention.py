@@ -16,7 +16,7 @@ from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.platform import by_platform
-from relaxjax.ops.shapes import common_dtype, dims_text, never_repeated
+from relaxjax.ops.shapes import common_dtype, dims_text, never_repeated, require_ndim
 from relaxjax.ops.sugar import sugar
 
 from . import accelerated_attention as cuda
@@ -85,8 +85,7 @@ def _require_same(name: str, what: str, wanted: Dim, found: Dim) -> None:
 
 
 def _require_table(name: str, query: TensorType, key: TensorType, table: TensorType) -> None:
-    if table.ndim not in (-1, 4):
-        raise OpError(f"`{name}` must have 4 dimensions, found {table.ndim}")
+    require_ndim(name, table, 4)
     if query.dims is None or key.dims is None or table.dims is None:
         return
     wanted = (query.dims[0], query.dims[2], query.dims[1], key.dims[1])
@@ -293,8 +292,7 @@ def attention_var_len(
     for name, starts in (("seqstart_q", seqstart_q), ("seqstart_k", seqstart_k)):
         if starts is not None:
             require_integers(starts, name)
-            if starts.ndim not in (-1, 1):
-                raise OpError(f"`{name}` must have 1 dimension, found {starts.ndim}")
+            require_ndim(name, starts, 1)
     if seqstart_k is not None and seqstart_q.dims and seqstart_k.dims:
         sequences, found = seqstart_q.dims[0], seqstart_k.dims[0]
         if can_prove_different(sequences, found):

@@ -22,6 +22,8 @@ from relaxjax.ops.shapes import (
     common_vdevice,
     dims_text,
     require_adjoint,
+    require_choice,
+    require_ndim,
     require_numbers,
 )
 
@@ -173,8 +175,7 @@ def nll_loss(
 def loss_type(
     predictions: TensorType, targets: TensorType, weights: TensorType | None, reduction: str
 ) -> TensorType:
-    if reduction not in _REDUCTIONS:
-        raise OpError(f"`reduction` must be one of {', '.join(_REDUCTIONS)}, found {reduction}")
+    require_choice("reduction", reduction, _REDUCTIONS)
     require_numbers("predictions", predictions)
     require_integers(targets, "targets")
     losses = _losses_dims(predictions, targets)
@@ -215,8 +216,7 @@ def _losses_dims(predictions: TensorType, targets: TensorType) -> Sequence[Dim] 
 def _require_classes(predictions: TensorType, weights: TensorType | None) -> None:
     if weights is None:
         return
-    if weights.ndim not in (-1, 1):
-        raise OpError(f"`weights` must have 1 dimension, found {weights.ndim}")
+    require_ndim("weights", weights, 1)
     if predictions.dims is None or weights.dims is None:
         return
     classes = predictions.dims[class_axis(predictions)]

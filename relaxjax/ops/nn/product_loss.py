@@ -15,13 +15,12 @@ from jax import lax
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr, TupleGetItem
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import counting, dims_at
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call
 from relaxjax.ops.platform import by_platform
-from relaxjax.ops.shapes import common_dtype, common_vdevice, require_adjoint
+from relaxjax.ops.shapes import common_dtype, common_vdevice, require_adjoint, require_ndim
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
 
@@ -152,8 +151,8 @@ def _loss_type(
 ) -> TensorType:
     require_float(data, "data")
     for name, ty, ndim in (("data", data, 2), ("weight", weight, 2), ("bias", bias, 1)):
-        if ty is not None and ty.ndim not in (-1, ndim):
-            raise OpError(f"`{name}` must have {counted(ndim, 'dimension')}, found {ty.ndim}")
+        if ty is not None:
+            require_ndim(name, ty, ndim)
     dtype = common_dtype(data=data, weight=weight, **({} if bias is None else {"bias": bias}))
     words = _words(data, weight, bias, transposed)
     scores = TensorType(None, dtype, 2, common_vdevice(data, weight))
