@@ -17,14 +17,10 @@ from .cost_rules import MOVES, VIEWS
 from .declare import OpError, op
 from .shapes import require_ndim
 
+_SEEN: dict[str, Any] = {"gradient": ZERO_GRADIENT, "precision": "follow", "cost": VIEWS}
 
-@op(
-    "relax.shape_of",
-    lower=lambda expr: expr.shape,
-    gradient=ZERO_GRADIENT,
-    cost=VIEWS,
-    precision="follow",
-)
+
+@op("relax.shape_of", lower=lambda expr: expr.shape, **_SEEN)
 def shape_of(expr: TensorType) -> ShapeType:
     """The shape of a tensor, as a shape."""
     return ShapeType(expr.dims, expr.ndim if expr.dims is None else -1)
@@ -40,14 +36,7 @@ def _tensor_to_shape(expr: Any) -> Any:
         ) from None
 
 
-@op(
-    "relax.tensor_to_shape",
-    lower=_tensor_to_shape,
-    gradient=ZERO_GRADIENT,
-    facts={"data_dependent": True},
-    cost=VIEWS,
-    precision="follow",
-)
+@op("relax.tensor_to_shape", lower=_tensor_to_shape, facts={"data_dependent": True}, **_SEEN)
 def tensor_to_shape(expr: TensorType) -> ShapeType:
     """The elements of a vector of integers, as a shape."""
     require_ndim("expr", expr, 1)
@@ -71,13 +60,7 @@ def shape_to_tensor(expr: ShapeType) -> TensorType:
     return TensorType(None if expr.ndim < 0 else (expr.ndim,), "int64", 1)
 
 
-@op(
-    "relax.size",
-    lower=lambda expr: jnp.asarray(expr.size).astype(jax_dtype("int64")),
-    gradient=ZERO_GRADIENT,
-    cost=VIEWS,
-    precision="follow",
-)
+@op("relax.size", lower=lambda expr: jnp.asarray(expr.size).astype(jax_dtype("int64")), **_SEEN)
 def size(expr: TensorType) -> TensorType:
     """The number of elements of a tensor, as a scalar of int64."""
     return TensorType((), "int64")

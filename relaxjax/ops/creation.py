@@ -22,6 +22,8 @@ from .emit import call, dtype_of
 from .rearranging import AGNOSTIC, CREATED
 from .shapes import require_ndim, with_dtype
 
+_FILLED: dict[str, Any] = {"precision": "follow", "fusion": "elementwise", "cost": FILLS}
+
 _ZERO, _ONE = PrimExpr(0), PrimExpr(1)
 
 
@@ -91,9 +93,7 @@ def _full_gradient(g: Expr, y: Expr, shape: Expr, fill_value: Expr, dtype: Any) 
         shape, cast(fill_value, dtype or fill_value.dtype)
     ),
     gradient=_full_gradient,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
+    **_FILLED,
 )
 def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the value's dtype if none is given."""
@@ -107,9 +107,7 @@ def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -
     layout=AGNOSTIC,
     lower=lambda x, fill_value, dtype: jnp.full(x.shape, cast(fill_value, dtype or x.dtype)),
     gradient=_full_gradient,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
+    **_FILLED,
 )
 def full_like(x: TensorType, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the shape of `x`, and of its dtype if none is given."""
@@ -144,9 +142,7 @@ def _identity_matrix(n: Any, m: Any, k: Any, dtype: Any) -> Any:
     complete=lambda n, m, **rest: {"m": n if m is None else m},
     lower=_identity_matrix,
     gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
+    **_FILLED,
 )
 def eye(
     n: PrimExpr, m: PrimExpr | None = None, k: PrimExpr = _ZERO, dtype: DType = "float32"
@@ -162,9 +158,7 @@ def eye(
     "relax.eye_like",
     lower=lambda x, k, dtype: _identity_matrix(x.shape[0], x.shape[1], k, dtype or x.dtype),
     gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
+    **_FILLED,
 )
 def eye_like(x: TensorType, k: PrimExpr = _ZERO, dtype: DType | None = None) -> TensorType:
     """A matrix of the shape of `x`: 1 on its `k`-th diagonal, else 0."""
@@ -197,15 +191,7 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any) -> Any:
     return count * jnp.asarray(step, count.dtype) + jnp.asarray(start, count.dtype)
 
 
-@op(
-    "relax.arange",
-    complete=_complete_arange,
-    lower=_arange,
-    gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
-)
+@op("relax.arange", complete=_complete_arange, lower=_arange, gradient=ZERO_GRADIENT, **_FILLED)
 def arange(
     start: PrimExpr, end: PrimExpr | None = None, step: PrimExpr = _ONE, dtype: DType | None = None
 ) -> TensorType:

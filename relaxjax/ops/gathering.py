@@ -20,6 +20,8 @@ from .index import require_integers, require_read
 from .shapes import broadcast_dims, normalize_axis, require_ndim
 from .traced import traced_gradient
 
+_PICKED: dict[str, Any] = {"precision": "follow", "fusion": "injective", "cost": PICKS}
+
 
 def require_int64(indices: TensorType) -> None:
     if indices.dtype not in (None, "int64"):
@@ -49,9 +51,7 @@ def element_places(shape: Sequence[Any], indices: Any, axis: int) -> tuple[Any, 
         call("scatter_elements", call("zeros_like", data), indices, g, axis=axis, reduction="add"),
         None,
     ),
-    precision="follow",
-    fusion="injective",
-    cost=PICKS,
+    **_PICKED,
 )
 def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> TensorType:
     """For each element of `indices`, the element of `data` at the same place but along `axis`.
@@ -90,9 +90,7 @@ def _gather_nd_gradient(
     "relax.gather_nd",
     lower=lambda data, indices, batch_dims: read_at(data, nd_places(indices, batch_dims)),
     gradient=_gather_nd_gradient,
-    precision="follow",
-    fusion="injective",
-    cost=PICKS,
+    **_PICKED,
 )
 def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> TensorType:
     """The slices of `data` at the places that the last axis of `indices` holds.
@@ -149,9 +147,7 @@ def _index_tensor_gradient(g: Expr, y: Expr, data: Expr, indices: Expr) -> tuple
     "relax.index_tensor",
     lower=lambda data, indices: read_at(data, tuple(map(as_places, indices))),
     gradient=_index_tensor_gradient,
-    precision="follow",
-    fusion="injective",
-    cost=PICKS,
+    **_PICKED,
 )
 def index_tensor(data: TensorType, indices: TupleType) -> TensorType:
     """The slices of `data` at places that tensors of indices say, one for each leading axis.

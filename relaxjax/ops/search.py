@@ -21,6 +21,14 @@ from .shapes import broadcast, common_dtype, require_ndim
 from .statistical import reduced_type, require_elements
 from .sugar import sugar
 
+_FOUND: dict[str, Any] = {
+    "layout": LOCATED,
+    "gradient": ZERO_GRADIENT,
+    "precision": "follow",
+    "fusion": "reduction",
+    "cost": REDUCES,
+}
+
 
 def _where_gradient(g: Expr, z: Expr, c: Expr, x: Expr, y: Expr) -> tuple[None, Expr, Expr]:
     return None, choose(c, g, scalar(0, x)), choose(c, scalar(0, y), g)
@@ -52,12 +60,8 @@ def _place_type(x: TensorType, axis: int | None, keepdims: bool) -> TensorType:
 
 @op(
     "relax.argmax",
-    layout=LOCATED,
     lower=lambda x, axis, keepdims: cast(jnp.argmax(x, axis, keepdims=keepdims), "int64"),
-    gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="reduction",
-    cost=REDUCES,
+    **_FOUND,
 )
 def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first largest element along `axis`, or in the flattened tensor."""
@@ -66,12 +70,8 @@ def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> Te
 
 @op(
     "relax.argmin",
-    layout=LOCATED,
     lower=lambda x, axis, keepdims: cast(jnp.argmin(x, axis, keepdims=keepdims), "int64"),
-    gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="reduction",
-    cost=REDUCES,
+    **_FOUND,
 )
 def argmin(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first smallest element along `axis`, or in the flattened tensor."""

@@ -23,6 +23,8 @@ from .index import require_integers
 from .shapes import normalize_axis, require_ndim, with_dtype
 from .unary import require_float
 
+_SORTED: dict[str, Any] = {"layout": ONE_AXIS, "precision": "follow", "cost": SORTS}
+
 
 def _sorted(data: Any, axis: int, descending: bool) -> tuple[Any, Any]:
     """The elements along `axis` in order, equal ones as they were, and where they come from.
@@ -50,15 +52,7 @@ def _require_axis(data: TensorType, axis: int) -> int:
     return normalize_axis(axis, data.ndim) if data.ndim >= 0 else axis
 
 
-@op(
-    "relax.sort",
-    layout=ONE_AXIS,
-    lower=_sort,
-    gradient=_sort_gradient,
-    precision="follow",
-    facts={"chooses": True},
-    cost=SORTS,
-)
+@op("relax.sort", lower=_sort, gradient=_sort_gradient, facts={"chooses": True}, **_SORTED)
 def sort(data: TensorType, axis: int = -1, descending: bool = False) -> TensorType:
     """The elements along `axis` in ascending order, or in descending order."""
     _require_axis(data, axis)
@@ -69,14 +63,7 @@ def _argsort(data: Any, axis: int, descending: bool, dtype: str) -> Any:
     return cast(_sorted(data, axis, descending)[1], dtype)
 
 
-@op(
-    "relax.argsort",
-    layout=ONE_AXIS,
-    lower=_argsort,
-    gradient=ZERO_GRADIENT,
-    precision="follow",
-    cost=SORTS,
-)
+@op("relax.argsort", lower=_argsort, gradient=ZERO_GRADIENT, **_SORTED)
 def argsort(
     data: TensorType, axis: int = -1, descending: bool = False, dtype: DType = "int32"
 ) -> TensorType:
@@ -113,15 +100,7 @@ def _topk_gradient(
     return (call("scatter_elements", zeros, places, values, axis=axis),)
 
 
-@op(
-    "relax.topk",
-    layout=ONE_AXIS,
-    lower=_topk,
-    gradient=_topk_gradient,
-    precision="follow",
-    facts={"chooses": True},
-    cost=SORTS,
-)
+@op("relax.topk", lower=_topk, gradient=_topk_gradient, facts={"chooses": True}, **_SORTED)
 def topk(
     data: TensorType,
     k: int = 1,
