@@ -103,27 +103,11 @@ def _gradient(
     out_layout: str,
     out_dtype: str | None,
 ) -> tuple[Expr, Expr]:
-    to_data = call(
-        f"nn.conv{len(strides)}d",
-        g,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        out_layout,
-        swapped_kernel(kernel_layout),
-        data_layout,
-        None if out_dtype is None else dtype_of(data),
-    )
-    to_weight = weight_adjoint(
-        g,
-        data,
-        weight,
-        (strides, padding, dilation, groups),
-        (out_layout, data_layout, swapped_kernel(kernel_layout)),
-    )
-    return to_data, to_weight
+    window, kernel = (strides, padding, dilation, groups), swapped_kernel(kernel_layout)
+    dtype = None if out_dtype is None else dtype_of(data)
+    layouts = (out_layout, kernel, data_layout)
+    to_data = call(f"nn.conv{len(strides)}d", g, weight, *window, *layouts, dtype)
+    return to_data, weight_adjoint(g, data, weight, window, (out_layout, data_layout, kernel))
 
 
 def transposed_convolution(count: int) -> Op:
