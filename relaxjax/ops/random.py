@@ -24,6 +24,8 @@ from .emit import call
 from .lowered_cost import LOWERED
 from .shapes import dims_text, never_repeated, normalize_axis, require_choice
 
+_DRAWN: dict[str, Any] = {"gradient": ZERO_GRADIENT, "cost": LOWERED}
+
 # How keys are made into bits, and the dtype that says it.
 _KEY_DTYPES = {"threefry2x32": "key<fry>", "rbg": "key<rbg>", "unsafe_rbg": "key<urbg>"}
 
@@ -70,12 +72,7 @@ def _spread(bound: Any, shape: Any, dtype: Any) -> Any:
     return jnp.broadcast_to(cast(array, dtype), shape)
 
 
-@op(
-    "relax.random.key",
-    lower=lambda seed, impl: jax.random.key(seed, impl=impl),
-    gradient=ZERO_GRADIENT,
-    cost=LOWERED,
-)
+@op("relax.random.key", lower=lambda seed, impl: jax.random.key(seed, impl=impl), **_DRAWN)
 def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
     """The random key of a seed, an integer.
 
@@ -88,12 +85,7 @@ def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
     return TensorType((), _KEY_DTYPES[impl])
 
 
-@op(
-    "relax.random.split",
-    lower=lambda key, num: jax.random.split(key, num),
-    gradient=ZERO_GRADIENT,
-    cost=LOWERED,
-)
+@op("relax.random.split", lower=lambda key, num: jax.random.split(key, num), **_DRAWN)
 def split(key: TensorType, num: Ints = (2,)) -> TensorType:
     """New keys out of one, in a tensor of shape `num`. The old one should not be used again."""
     _require_key(key)
@@ -103,12 +95,7 @@ def split(key: TensorType, num: Ints = (2,)) -> TensorType:
     return TensorType(num, key.dtype)
 
 
-@op(
-    "relax.random.fold_in",
-    lower=lambda key, data: jax.random.fold_in(key, data),
-    gradient=ZERO_GRADIENT,
-    cost=LOWERED,
-)
+@op("relax.random.fold_in", lower=lambda key, data: jax.random.fold_in(key, data), **_DRAWN)
 def fold_in(key: TensorType, data: Expr) -> TensorType:
     """A new key out of a key and an integer, such as the number of a step."""
     _require_key(key)
@@ -170,8 +157,7 @@ def uniform(
 @op(
     "relax.random.normal",
     lower=lambda key, shape, dtype: jax.random.normal(key, shape, jax_dtype(dtype)),
-    gradient=ZERO_GRADIENT,
-    cost=LOWERED,
+    **_DRAWN,
 )
 def normal(key: TensorType, shape: ShapeExpr, dtype: DType = "float32") -> TensorType:
     """Numbers drawn from the normal distribution of mean 0 and variance 1."""
