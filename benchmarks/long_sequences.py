@@ -22,19 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from long_cases import FAMILIES
 from operator_case import Case
-from operators import agree, is_active, module_of, plain_programs
+from operators import agree, module_of, our_programs, plain_programs
 from suite_report import TABLES, as_table, measured_on
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
 
-from relaxjax.lowering import to_jax
-from relaxjax.passes import (
-    EliminateCommonSubexpr,
-    FuseProductLoss,
-    Gradient,
-    LegalizeOps,
-    SimplifyGradient,
-)
+from relaxjax.passes import FuseProductLoss
 
 BEGIN, END = "<!-- long_sequences.py -->\n", "<!-- end of long_sequences.py -->"
 RESULTS = Path(__file__).parent / "results" / "long_sequences.json"
@@ -53,19 +46,11 @@ Row = dict[str, Any]
 Program = Callable[..., Any]
 
 
-def our_programs(case: Case, values: Sequence[Any]) -> tuple[Program, Program]:
-    """The forward program, and the one with the adjoints, as a loss in JAX gets them."""
-    mod = FuseProductLoss()(module_of(case, [*values]))
-    active = [f"x{i}" for i, value in enumerate(values) if is_active(value)]
-    adjoint = SimplifyGradient()(Gradient("main", active, cotangent=True)(mod))
-    legal = EliminateCommonSubexpr()(LegalizeOps()(adjoint))
-    return to_jax(legal, "main"), to_jax(legal, "main_adjoint")
-
-
 def measured(family: str, case: Case, rounds: int) -> Iterator[Row]:
     """Both directions of a case, compared and timed."""
     values = [jnp.asarray(value) for value in case.values()]
-    pairs = zip(our_programs(case, values), plain_programs(case, values), strict=True)
+    mod = FuseProductLoss()(module_of(case, values))  # as a loss in JAX gets it
+    pairs = zip(our_programs(mod, values), plain_programs(case, values), strict=True)
     out = jax.eval_shape(case.plain, *values)
     cotangent = jnp.asarray(np.random.default_rng(1).normal(size=out.shape), out.dtype)
     for direction, args, pair in zip(

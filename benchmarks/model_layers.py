@@ -31,6 +31,7 @@ from models.convnets import batch_norm
 from models.stored import stored
 from operator_case import Case, floats
 from operators import agree, module_of
+from operators import our_programs as forward_and_adjoint
 from suite import trainings
 from surroundings import surroundings, temp_bytes
 from timing import Times, in_turns, repeated, table
@@ -39,17 +40,10 @@ from whole_image_models import EPSILON
 from relaxjax.ir.expr import Call
 from relaxjax.ir.op import Op
 from relaxjax.ir.walk import post_order
-from relaxjax.lowering import to_jax
 from relaxjax.ops.emit import call, dims_of
 from relaxjax.ops.nn.array_convolution import Convolution, TransposedConvolution
 from relaxjax.ops.nn.layouts import pad_pairs
-from relaxjax.passes import (
-    ChannelsLast,
-    EliminateCommonSubexpr,
-    Gradient,
-    LegalizeOps,
-    SimplifyGradient,
-)
+from relaxjax.passes import ChannelsLast
 
 ROUNDS = 15
 NORM, TRANSPOSED = "nn.batch_norm", "nn.conv2d_transpose"
@@ -150,10 +144,8 @@ def our_programs(layer: Layer) -> dict[str, Run]:
         return call("nn.relu", call(layer.op, *args, *running, **layer.attrs())[0])
 
     case = Case(str(layer), relax, relax, layer.draws())
-    mod = module_of(case, layer.values())
-    adjoint = SimplifyGradient()(Gradient("main", cotangent=True)(mod))
-    legal = EliminateCommonSubexpr()(LegalizeOps()(adjoint))
-    return programs(layer, to_jax(legal, "main"), to_jax(legal, "main_adjoint"))
+    values = layer.values()
+    return programs(layer, *forward_and_adjoint(module_of(case, values), values))
 
 
 def programs(layer: Layer, form: Run, adjoints: Run) -> dict[str, Run]:

@@ -14,7 +14,7 @@ bytes are those that the compiled programs need beside arguments and results.
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,12 +33,7 @@ from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
-from relaxjax.passes import (
-    EliminateCommonSubexpr,
-    Gradient,
-    LegalizeOps,
-    SimplifyGradient,
-)
+from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
 from relaxjax.script import from_source
 
 ROUNDS, QUICK_ROUNDS = 15, 5
@@ -87,9 +82,8 @@ def module_of(case: Case, values: list[Any]) -> IRModule:
     return IRModule({"main": make_function(params, body)})
 
 
-def our_programs(case: Case, values: list[Any]) -> tuple[Program, Program]:
+def our_programs(mod: IRModule, values: Sequence[Any]) -> tuple[Program, Program]:
     """The forward program, and the one with the adjoints of what has one."""
-    mod = module_of(case, values)
     active = [f"x{i}" for i, value in enumerate(values) if is_active(value)]
     adjoint = SimplifyGradient()(Gradient("main", active, cotangent=True)(mod))
     legal = EliminateCommonSubexpr()(LegalizeOps()(adjoint))
@@ -121,7 +115,7 @@ def is_active(value: Any) -> bool:
 def measured(family: str, case: Case, rounds: int) -> Iterator[Result]:
     """Both directions of a case, compared and timed."""
     values = [jnp.asarray(value) for value in case.values()]
-    ours, plain = our_programs(case, values), plain_programs(case, values)
+    ours, plain = our_programs(module_of(case, values), values), plain_programs(case, values)
     out = jax.eval_shape(plain[0], *values)
     cotangent = jnp.asarray(np.random.default_rng(1).normal(size=out.shape), out.dtype)
     directions = (("forward", values), ("both", [*values, cotangent]))

@@ -15,12 +15,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call
 
 
-def _matmul(
-    name: str,
-    *shapes: Sequence[int],
-    dtype: str = "float32",
-    swap: str = "",
-) -> Case:
+def _matmul(name: str, *shapes: Sequence[int], dtype: str = "float32", swap: str = "") -> Case:
     """A product; operands named in `swap` are transposed in the program."""
     draws = tuple(floats(*shape, scale=shape[0] ** -0.5, dtype=dtype) for shape in shapes)
 

@@ -171,11 +171,7 @@ class PointwiseLoss(Loss):
     num_backbone_outputs: int = field(default=1, init=False)
 
     def build(
-        self,
-        builder: BlockBuilder,
-        predictions: Var,
-        targets: Var,
-        weights: Var | None = None,
+        self, builder: BlockBuilder, predictions: Var, targets: Var, weights: Var | None = None
     ) -> Expr:
         check_targets(self.loss_name, "`predictions`", predictions, targets)
         return self.reduce(self.losses(builder, predictions, targets), weights)

@@ -17,14 +17,9 @@ _PART: Range = (lambda value: 0 <= value < 1, "at least 0 and below 1")
 _SHARE: Range = (lambda value: 0 <= value <= 1, "from 0 to 1")
 
 RANGES: dict[str, Range] = {
-    "lr": _NOT_NEGATIVE,
-    "eps": _NOT_NEGATIVE,
-    "weight_decay": _NOT_NEGATIVE,
-    "betas": _PART,
-    "b1": _PART,
-    "b2": _PART,
-    "momentum": _SHARE,
-    "dampening": _SHARE,
+    **dict.fromkeys(("lr", "eps", "weight_decay"), _NOT_NEGATIVE),
+    **dict.fromkeys(("betas", "b1", "b2"), _PART),
+    **dict.fromkeys(("momentum", "dampening"), _SHARE),
 }
 
 

@@ -53,15 +53,11 @@ from .memory.rematerialize import Rematerialize as Rematerialize
 from .memory.store_draws import StoreDraws as StoreDraws
 from .memory.store_results import StoreResults as StoreResults
 from .operators.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
-from .operators.backward_fold_scale_axis import (
-    BackwardFoldScaleAxis as BackwardFoldScaleAxis,
-)
+from .operators.backward_fold_scale_axis import BackwardFoldScaleAxis as BackwardFoldScaleAxis
 from .operators.block_sparse import SparseWeights as SparseWeights
 from .operators.block_sparse import process_params as process_params
 from .operators.canonicalize_ops import CanonicalizeOps as CanonicalizeOps
-from .operators.combine_parallel import (
-    CombineParallelBatchMatmul as CombineParallelBatchMatmul,
-)
+from .operators.combine_parallel import CombineParallelBatchMatmul as CombineParallelBatchMatmul
 from .operators.combine_parallel import CombineParallelConv2D as CombineParallelConv2D
 from .operators.combine_parallel import CombineParallelDense as CombineParallelDense
 from .operators.combine_parallel import CombineParallelMatmul as CombineParallelMatmul
@@ -69,9 +65,7 @@ from .operators.dense_to_sparse import DenseToSparse as DenseToSparse
 from .operators.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum
 from .operators.fast_math import FastMath as FastMath
 from .operators.fast_math import FastMathTransform as FastMathTransform
-from .operators.fold_batchnorm_to_conv2d import (
-    FoldBatchnormToConv2D as FoldBatchnormToConv2D,
-)
+from .operators.fold_batchnorm_to_conv2d import FoldBatchnormToConv2D as FoldBatchnormToConv2D
 from .operators.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
 from .operators.forward_fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
 from .operators.fuse_product_loss import FuseProductLoss as FuseProductLoss

@@ -196,8 +196,7 @@ def resnet50(
 
         @R.function(private=True)
         def block(
-            x: R.Tensor((batch, inputs[i + 1], sizes[i], sizes[i]), dtype),
-            p: type_of(stages[i][1]),
+            x: R.Tensor((batch, inputs[i + 1], sizes[i], sizes[i]), dtype), p: type_of(stages[i][1])
         ) -> R.Tensor((batch, inputs[i + 1], sizes[i], sizes[i]), dtype):
             with R.dataflow():
                 y = bottleneck(x, p, 1)

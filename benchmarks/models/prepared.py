@@ -26,10 +26,7 @@ ADJOINT = "main_adjoint"
 
 
 def prepared(
-    model: WholeModel,
-    simplify: bool = True,
-    policy: str | None = None,
-    first: Sequence[Pass] = (),
+    model: WholeModel, simplify: bool = True, policy: str | None = None, first: Sequence[Pass] = ()
 ) -> IRModule:
     """The passes `first` on the model, then Gradient, and what makes its program fast or small.
 

@@ -3,12 +3,7 @@
 from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from relaxjax.ir.derivatives import (
-    CUSTOM_GRADIENT,
-    CUSTOM_JVP,
-    carries_gradient,
-    own_derivatives,
-)
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, carries_gradient, own_derivatives
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule

@@ -76,10 +76,7 @@ class Dependence:
                 if body is not None:
                     inputs = self.step_inputs(body, init, xs)
                     last = self.step_result(body, inputs)
-                    never = (
-                        inputs[body.params[0]],
-                        False,
-                    )  # if it takes no step
+                    never = (inputs[body.params[0]], False)  # if it takes no step
                     return last if _takes_a_step(value) else _either(last, never)
             case Call(args=(_, step, *args)) if value.op is get_op("lax.while_loop"):
                 body = self.functions.get(step)

@@ -6,15 +6,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dim_variables import substitute_dim
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.function import (
-    Binding,
-    BindingBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    VarBinding,
-)
+from relaxjax.ir.function import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.infer import unify
 from relaxjax.ir.inline import opened
 from relaxjax.ir.node import replace

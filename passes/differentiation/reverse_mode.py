@@ -10,12 +10,7 @@ from functools import cached_property, partial
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import (
-    CUSTOM_FORWARD,
-    CUSTOM_GRADIENT,
-    LINEARIZED,
-    carries_gradient,
-)
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, LINEARIZED, carries_gradient
 from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
@@ -30,13 +25,7 @@ from relaxjax.ir.tuples import field_of
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 
-from .activity import (
-    active_params,
-    active_vars,
-    in_full,
-    local_functions,
-    module_functions,
-)
+from .activity import active_params, active_vars, in_full, local_functions, module_functions
 from .adjoint import Adjoint, Cotangent, GradientError, Reverse, zeros
 from .checkpoints import EmitForward, Recomputation, Unmarked, without_marks
 from .factorings import emit_factored, with_factors

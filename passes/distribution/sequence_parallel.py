@@ -14,15 +14,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .placing import (
-    along,
-    axis_of,
-    can_be_parted,
-    inputs_of,
-    mesh_for,
-    model_of,
-    with_placements,
-)
+from .placing import along, axis_of, can_be_parted, inputs_of, mesh_for, model_of, with_placements
 
 _NORMS = ("relax.nn.layer_norm", "relax.nn.rms_norm")
 

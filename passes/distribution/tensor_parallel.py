@@ -14,15 +14,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .placing import (
-    along,
-    axis_of,
-    can_be_parted,
-    mesh_for,
-    model_of,
-    weights_of,
-    with_placements,
-)
+from .placing import along, axis_of, can_be_parted, mesh_for, model_of, weights_of, with_placements
 
 
 @pass_factory(opt_level=0)

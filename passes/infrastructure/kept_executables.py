@@ -12,10 +12,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 from jax import monitoring
@@ -37,21 +36,14 @@ from .kept_files import (
 from .kept_results import is_kept, is_ours, nodes_of, text_of
 from .pause_gc import collector_paused
 
-_FORMAT = b"relaxjax kept executable 1"
+_FORMAT = b"relaxjax kept executable 2"
 _FOLDER = "executables"
 _CALLED = re.compile(r'custom_call_target="([^"]*)"')
 _OF_XLA = ("TopK", "__onednn$")  # how the calls begin that XLA answers itself
+_Loaded: TypeAlias = Callable[..., Any]
 # What JAX tells of its own work: that it compiles, or has found in its cache what was compiled.
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _OF_THE_CACHE = "/jax/compilation_cache/cache_hits"
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    """A program of a file; it runs for arguments of the types that it was compiled for."""
-
-    run: Callable[..., Any]
-    flops: float | None
 
 
 class KeptExecutable:
@@ -67,7 +59,7 @@ class KeptExecutable:
         self.lower = jitted.lower
         self._made_of, self._known_as = made_of, known_as
         self._is_known = False  # whether it has been looked for
-        self._loaded: _Loaded | None = None
+        self._loaded: _Loaded | None = None  # runs for arguments of the types that it is for
         # The file that the first call is to leave, of arguments of the types that it is for.
         self._missing: tuple[Path, str] | None = None
 
@@ -83,7 +75,7 @@ class KeptExecutable:
             return self.jitted(*args)
         if loaded is not None:
             try:
-                return loaded.run(*args)
+                return loaded(*args)
             except TypeError:  # of other types, which it finds out before it runs
                 return self.jitted(*args)
         missing = self._missing
@@ -92,12 +84,7 @@ class KeptExecutable:
         self._missing = None
         return self._first(missing[0], args)
 
-    def flops(self, args: tuple[Any, ...]) -> float | None:
-        """The floating-point operations of a call, by JAX's count before XLA has a part in it."""
-        loaded = self._looked_for(args)
-        return flops_of(self.lower(*args)) if loaded is None else loaded.flops
-
-    def _looked_for(self, args: tuple[Any, ...]) -> "_Loaded | None":
+    def _looked_for(self, args: tuple[Any, ...]) -> _Loaded | None:
         """What is there for arguments like these; whether it is, the first of them decide."""
         if self._is_known or _are_traced(args):
             return self._loaded
@@ -121,7 +108,7 @@ class KeptExecutable:
         is_new = _COMPILED in events and _OF_THE_CACHE not in events
         is_told = is_kept(self._known_as) or _is_saved(self._made_of)
         if is_new and took >= _least_seconds() and is_told:
-            _write(path, lowered.compile(), flops_of(lowered))  # JAX compiles it no second time
+            _write(path, lowered.compile())  # JAX compiles it no second time
         return result
 
     def _path(self, types: str) -> Path | None:
@@ -148,12 +135,6 @@ def _types_of(args: tuple[Any, ...]) -> str:
     leaves, nesting = jax.tree.flatten(args)
     types = [(one.shape, one.dtype, one.weak_type) for one in map(jax.typeof, leaves)]
     return f"{nesting} {types}"
-
-
-def flops_of(lowered: Any) -> float | None:
-    """The floating-point operations of a program by JAX's count, before XLA has a part in it."""
-    found: float | None = (lowered.cost_analysis() or {}).get("flops")
-    return found
 
 
 def _least_seconds() -> float:
@@ -196,8 +177,8 @@ def _read(path: Path) -> _Loaded | None:
         if content is None:
             return None
         # As machine code would do, this runs what is written there: the folder is the user's own.
-        serialized, taken, given, flops = pickle.loads(content)
-        return _Loaded(deserialize_and_load(serialized, taken, given), flops)
+        loaded: _Loaded = deserialize_and_load(*pickle.loads(content))
+        return loaded
     except Exception as error:  # whatever JAX and XLA raise about what another one has written
         warnings.warn(
             f"{path} holds no program that can be loaded, so that it is compiled anew: {error!r}",
@@ -206,12 +187,12 @@ def _read(path: Path) -> _Loaded | None:
         return None
 
 
-def _write(path: Path, compiled: Any, flops: float | None) -> None:
+def _write(path: Path, compiled: Any) -> None:
     if _calls_this_process(compiled):
         return
     try:
         with _types_made_anew():
-            content = pickle.dumps((*serialize(compiled), flops))
+            content = pickle.dumps(serialize(compiled))
     except Exception:  # whatever JAX and XLA raise of what they cannot write
         return
     write_kept(path, _FORMAT, content)

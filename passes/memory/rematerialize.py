@@ -18,7 +18,7 @@ from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
 from .planning.choice import Chooser, Figure
-from .planning.decisions import Decided, all_kept, by_default, by_policy, within_budget
+from .planning.decisions import Decided, by_default, by_policy, with_late_data, within_budget
 from .planning.estimate import is_worth_a_plan
 from .planning.forms import Forms
 from .planning.kept_counts import KeptCounts
@@ -73,7 +73,7 @@ def Rematerialize(
 
     From 2.75 MiB on, it keeps sums and functions such as exp as well, because caches are read
     sooner. Where "auto" or "free" keeps everything, what the gradients of kernels read in another
-    order waits for them, so that it is there once.
+    order waits for them, so that it is there once. A plan may save enough once it does.
 
     "offload" is for GPUs and TPUs: what "free" keeps goes to the memory of the host, by
     OffloadResiduals, within `budget_bytes` if that is given as well, by predicted bytes. On a CPU
@@ -190,7 +190,7 @@ def _decided(
         is_as_written = found.planner.program is first.program and not found.plan.changes
         if policy == "none" or asked or not is_as_written:
             return found
-        return all_kept(forms, mod, forms.chooser(mod))
+        return with_late_data(forms, mod, forms.chooser(mod), "free")
     plans = KeptPlans(
         mod, (name, budget_bytes, policy, *map(tuple, (must_keep, must_recompute)), caller)
     )

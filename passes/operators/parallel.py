@@ -152,12 +152,7 @@ class _Block:
             self.instead[chain[-1].var] = replace(chain[-1], value=TupleGetItem(pieces, index))
 
     def _emit_all(
-        self,
-        first: Var,
-        group: _Group,
-        call: Call,
-        weights: Sequence[Expr],
-        tail: Sequence[Stage],
+        self, first: Var, group: _Group, call: Call, weights: Sequence[Expr], tail: Sequence[Stage]
     ) -> Var:
         """The combined call, as one of them is, and the operators that follow in all branches."""
         weight = self._emit(first, _side_by_side(weights, group.weight_axis))

@@ -16,12 +16,7 @@ from relaxjax.dpl import (
     as_fusion_pattern,
 )
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.function import (
-    Binding,
-    BindingBlock,
-    Function,
-    VarBinding,
-)
+from relaxjax.ir.function import Binding, BindingBlock, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.uses import Uses, values_of
 from relaxjax.ir.walk import dataflow_blocks

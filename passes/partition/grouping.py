@@ -16,14 +16,7 @@ from relaxjax.ir.expr import (
     TupleGetItem,
     Var,
 )
-from relaxjax.ir.function import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    Function,
-    SeqExpr,
-    VarBinding,
-)
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace

@@ -7,12 +7,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import dataflow_blocks
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .composites import (
-    backend_of,
-    codegen_function,
-    composite_called,
-    without_uncalled_composites,
-)
+from .composites import backend_of, codegen_function, composite_called, without_uncalled_composites
 from .grouping import Group, group_name, outlined
 from .regions import connected_regions
 

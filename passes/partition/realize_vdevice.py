@@ -8,13 +8,7 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import nested_bindings
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .relocation import (
-    HINT,
-    MOVE,
-    Relocation,
-    destination,
-    with_agreeing_calls,
-)
+from .relocation import HINT, MOVE, Relocation, destination, with_agreeing_calls
 
 
 @pass_factory(opt_level=0)

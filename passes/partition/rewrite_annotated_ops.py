@@ -10,14 +10,7 @@ from relaxjax.ir.types import device_name
 from relaxjax.ir.walk import nested_bindings
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .relocation import (
-    HINT,
-    MOVE,
-    Relocation,
-    destination,
-    known_device,
-    with_agreeing_calls,
-)
+from .relocation import HINT, MOVE, Relocation, destination, known_device, with_agreeing_calls
 
 
 @pass_factory(opt_level=0)

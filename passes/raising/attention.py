@@ -10,8 +10,9 @@ compute them in float32, and are no farther from the exact ones.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from relaxjax.ir.dims import Dim
@@ -19,10 +20,59 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
 from relaxjax.ir.tensor_types import known_dims, known_dtype, known_ndim
 from relaxjax.ops.emit import call as relax
+from relaxjax.ops.shapes import element_count
 
-from .axes import Named, Names, Sizes, laid, regrouped
 from .masks import bare, is_finite, sees
 from .reading import HALF_PRECISION, Reading, View, asks_for_precision, raises
+from .writing import in_order, of_shape
+
+Names = tuple[str, ...]  # of the axes that were merged into one, the slowest first
+Sizes = Mapping[str, Dim]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A tensor and the names of its axes; one of a single element has none."""
+
+    expr: Expr
+    axes: tuple[Names, ...]
+
+    @property
+    def names(self) -> Names:
+        return tuple(chain.from_iterable(self.axes))
+
+
+def regrouped(
+    axes: Sequence[Names], sizes: Sizes, dims: Sequence[Dim] | None
+) -> tuple[Names, ...] | None:
+    """The names of axes after a reshape, None where it splits one that has a name."""
+    waiting, found = list(chain.from_iterable(axes)), []
+    for dim in dims or ():
+        group: list[str] = []
+        while element_count([sizes[name] for name in group]) != dim:
+            if not waiting:
+                return None
+            group.append(waiting.pop(0))
+        found.append(tuple(group))
+    return None if waiting else tuple(found)
+
+
+def laid(tensor: Named, groups: Sequence[Names], sizes: Sizes) -> Expr | None:
+    """A tensor with one axis for each group of names, of one element for a group that it lacks.
+
+    None where it has some names of a group, but not all.
+    """
+    names = tensor.names
+    kept = [group for group in groups if set(group) <= set(names)]
+    order = [names.index(name) for group in kept for name in group]
+    if sorted(order) != list(range(len(names))):
+        return None
+    x = tensor.expr
+    if order != sorted(order):
+        x = in_order(of_shape(x, [sizes[name] for name in names]), order)
+    shape = [element_count([sizes[n] for n in g]) if g in kept else 1 for g in groups]
+    return of_shape(x, shape)
+
 
 # A score from which no score of use is so far that it has any weight; and the least in float16.
 _HIDDEN, _HIDDEN_IN_FLOAT16 = -1e30, -6e4

@@ -46,17 +46,7 @@ from .shape_laws import (
 from .sum_laws import factor_of_sum
 
 # Those on tensors that one number fills.
-FILL_LAWS = Laws(
-    [
-        unit,
-        zero,
-        filled,
-        moved,
-        sum_of_filled,
-        no_choice,
-        product_with_zero,
-    ]
-)
+FILL_LAWS = Laws([unit, zero, filled, moved, sum_of_filled, no_choice, product_with_zero])
 
 LAWS = Laws(
     [

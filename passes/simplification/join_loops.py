@@ -84,11 +84,7 @@ class _Pair:
     """
 
     def __init__(
-        self,
-        bindings: Sequence[Binding],
-        first: int,
-        last: int,
-        steps: Mapping[Expr, Function],
+        self, bindings: Sequence[Binding], first: int, last: int, steps: Mapping[Expr, Function]
     ) -> None:
         self.before, self.between = bindings[:first], bindings[first + 1 : last]
         self.after = bindings[last + 1 :]

@@ -6,14 +6,7 @@ from typing import TypeAlias
 
 from relaxjax.ir.blocks import tidy_blocks
 from relaxjax.ir.expr import Call
-from relaxjax.ir.function import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    Function,
-    If,
-    SeqExpr,
-)
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, If, SeqExpr
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace

@@ -7,13 +7,7 @@ from relaxjax.ir.function import Binding, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.uses import count_uses
-from relaxjax.ir.walk import (
-    all_vars,
-    dataflow_blocks,
-    map_blocks,
-    nested_blocks,
-    substitute,
-)
+from relaxjax.ir.walk import all_vars, dataflow_blocks, map_blocks, nested_blocks, substitute
 
 
 class DataflowBlockRewrite:

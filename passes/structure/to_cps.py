@@ -6,15 +6,7 @@ from relaxjax.ir.builder import Names
 from relaxjax.ir.dataflow import without_dataflow
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
-from relaxjax.ir.function import (
-    Binding,
-    BindingBlock,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    VarBinding,
-)
+from relaxjax.ir.function import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule, check_function
 from relaxjax.ir.node import replace
@@ -157,12 +149,7 @@ class _Conversion:
         return SeqExpr((BindingBlock(tuple(done)),), answer)
 
     def following(
-        self,
-        call: Call,
-        binding: Binding,
-        rest: Sequence[Binding],
-        result: Expr,
-        continuation: Var,
+        self, call: Call, binding: Binding, rest: Sequence[Binding], result: Expr, continuation: Var
     ) -> Function:
         """What follows a call, as a function of its result."""
         param = binding.var

@@ -156,10 +156,7 @@ class _OfArrays:
 
 
 def whole_update(
-    optimizer: Optimizer,
-    params: Sequence[Var],
-    loss_scale: LossScale | None,
-    master_weights: bool,
+    optimizer: Optimizer, params: Sequence[Var], loss_scale: LossScale | None, master_weights: bool
 ) -> Update:
     """The optimizer's function and first state, with what half precision asks for around it."""
     has_masters = master_weights and needs_masters(params)

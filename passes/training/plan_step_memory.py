@@ -5,12 +5,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.program.caller import Caller
 from relaxjax.passes.memory.program.step import MemoryPlanError
-from relaxjax.passes.memory.rematerialize import (
-    AUTO,
-    OFFLOAD,
-    planned_by_itself,
-    with_plan,
-)
+from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, planned_by_itself, with_plan
 from relaxjax.passes.memory.report.memory_report import MemoryReport, report_as_written
 from relaxjax.trainable.arguments import count_of, required_function
 from relaxjax.trainable.names import ADJOINT, INPUT_NUM, PARAM_NUM, TRAIN_STEP

@@ -31,10 +31,7 @@ from .update import Update
 
 @pass_factory(opt_level=0)
 def ShardTraining(
-    mod: IRModule,
-    mesh: MeshLike | None = None,
-    sharding: ShardingLike = DATA,
-    captured: int = 0,
+    mod: IRModule, mesh: MeshLike | None = None, sharding: ShardingLike = DATA, captured: int = 0
 ) -> IRModule:
     """State on which devices the training is, and which of its arrays they share.
 

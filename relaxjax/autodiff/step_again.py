@@ -6,8 +6,10 @@ takes longer than to call the program.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter, methodcaller
+from functools import cached_property
+from operator import attrgetter, is_, itemgetter, methodcaller
 from typing import Any
+from weakref import ref
 
 import jax
 import jax.numpy as jnp
@@ -30,18 +32,25 @@ class Call:
     of_state: Arrays
     of_batch: Arrays
     trees: tuple[Any, Any]
-    kind: tuple[Any, ...]
+    kind: tuple[Any, ...]  # but for the kinds of the state's arrays
+    after: "Again | None"  # which has given the very arrays of the state
 
     @staticmethod
-    def of(state: Any, batch: Any) -> "Call | None":
+    def of(state: Any, batch: Any, latest: "Latest | None") -> "Call | None":
         """None where JAX traces a part of it."""
         of_state, tree = jax.tree.flatten(state)
         of_batch, nesting = jax.tree.flatten(batch)
         if any(issubclass(one, Tracer) for one in {*map(type, of_state), *map(type, of_batch)}):
             return None
         settings = chosen_platform(), x64_enabled(), matmul_precision()
-        kind = nesting, tuple(map(_kind, of_batch)), tree, _kinds(of_state), settings
-        return Call(tuple(of_state), tuple(of_batch), (tree, nesting), kind)
+        kind = nesting, tuple(map(_kind, of_batch)), tree, settings
+        after = None if latest is None else latest.given_by(state, of_state)
+        return Call(tuple(of_state), tuple(of_batch), (tree, nesting), kind, after)
+
+    @cached_property
+    def of_kinds(self) -> tuple[Any, ...]:
+        """The kinds of the state's leaves."""
+        return _kinds(self.of_state)
 
     @property
     def leaves(self) -> Arrays:
@@ -74,7 +83,8 @@ class Again:
         """
         results, tree = jax.tree.flatten(found)
         places = jax.tree.unflatten(tree, list(map(_Place, range(len(results)))))
-        self._kind = call.kind
+        self._kind, self._of_kinds = call.kind, call.of_kinds
+        self._keeps_kinds: bool | None = None  # whether the new state is of the old one's kinds
         self._taken = _Moved(arguments, len(call.leaves))
         self._used_up = len(jax.tree.leaves(arguments[:4]))
         self._given = _Moved(state_after(places), len(results))
@@ -85,6 +95,8 @@ class Again:
         """What the program takes; None for another kind, and where an array is gone or twice."""
         if call is None or call.kind != self._kind:
             return None
+        if call.after is not self and call.of_kinds != self._of_kinds:
+            return None
         leaves = self._taken.leaves(call.leaves)
         used_up = {*map(id, leaves[: self._used_up])}
         is_twice = len(used_up) < self._used_up or not used_up.isdisjoint(
@@ -94,9 +106,31 @@ class Again:
             return None
         return jax.tree.unflatten(self._taken.tree, leaves)
 
-    def state_after(self, found: Any) -> Any:
-        """The state that the program leaves."""
-        return jax.tree.unflatten(self._given.tree, self._given.leaves(jax.tree.leaves(found)))
+    def latest(self, found: Any) -> "tuple[Any, Latest | None]":
+        """The state that the program leaves, and what is known of it if it is of the same kind."""
+        leaves = self._given.leaves(jax.tree.leaves(found))
+        state = jax.tree.unflatten(self._given.tree, leaves)
+        if self._keeps_kinds is None:
+            self._keeps_kinds = _kinds(leaves) == self._of_kinds
+        return state, Latest(state, leaves, self) if self._keeps_kinds else None
+
+
+class Latest:
+    """The state that a step has given last, and what it is made of as long as anyone has it."""
+
+    def __init__(self, state: Any, leaves: Arrays, again: Again) -> None:
+        self._again = again
+        self._held = held = [leaves]
+        self._state = ref(state, lambda _: held.clear())
+
+    def given_by(self, state: Any, leaves: Sequence[Any]) -> Again | None:
+        """What has given this state, if nobody has put other arrays into its dicts since.
+
+        To compare the kinds of all its arrays again would take as long as to take it apart.
+        """
+        if self._state() is not state or len(leaves) != len(self._held[0]):
+            return None
+        return self._again if all(map(is_, leaves, self._held[0])) else None
 
 
 class _Place(np.int64):

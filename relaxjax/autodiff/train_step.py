@@ -26,7 +26,7 @@ from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
 from .out_of_memory import told_of_memory
 from .placing import Placing, check_placeable, placed
-from .step_again import Again, Call, has_keys
+from .step_again import Again, Call, Latest, has_keys
 from .step_compiled import check_unmapped, compiled
 from .step_loss import LossArguments, program_of
 from .step_module import results_of, with_step
@@ -98,6 +98,7 @@ class TrainStep:
         self._steps: dict[Hashable, _Step] = {}
         self._awaited: set[Any] = set()  # programs that have run
         self._again: list[tuple[_Step, Again]] = []  # by kinds of states and batches
+        self._latest: Latest | None = None
         update_wrapper(self, loss, updated=())
 
     def __repr__(self) -> str:
@@ -106,13 +107,14 @@ class TrainStep:
     @in_the_users_frames
     def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
         """The state after a step on a batch, and the loss before it, with what is beside it."""
-        call = Call.of(state, batch)
+        call = Call.of(state, batch, self._latest)
         for step, again in self._again:
             arguments = again.arguments(call)
             if arguments is not None:
                 with told_of_memory(partial(memory_of_step, step.module)):
                     found = step.run(*arguments)
-                return again.state_after(found), self._value(step, found)
+                new, self._latest = again.latest(found)
+                return new, self._value(step, found)
         return self._first(state, batch, call)
 
     def _first(self, state: TrainState, batch: Any, call: Call | None) -> tuple[TrainState, Any]:

@@ -6,11 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from relaxjax.dpl import (
-    FusionPattern,
-    PatternCheckContext,
-    make_fused_bias_activation_pattern,
-)
+from relaxjax.dpl import FusionPattern, PatternCheckContext, make_fused_bias_activation_pattern
 from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.op import Op

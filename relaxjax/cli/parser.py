@@ -91,9 +91,7 @@ def _parsers(imported: list[str]) -> tuple[Parser, dict[str, Parser]]:
     commands = parser.add_subparsers(title="commands", metavar="<command>")
     found = {
         name: commands.add_parser(
-            name,
-            help=summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         for name, summary in COMMANDS.items()
     }

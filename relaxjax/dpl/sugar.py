@@ -18,14 +18,7 @@ from .leaves import (
     VarPattern,
     WildcardPattern,
 )
-from .pattern import (
-    AttrPattern,
-    CallPattern,
-    DataTypePattern,
-    DFPattern,
-    NotPattern,
-    as_dims,
-)
+from .pattern import AttrPattern, CallPattern, DataTypePattern, DFPattern, NotPattern, as_dims
 from .structures import TupleGetItemPattern, TuplePattern, UnorderedTuplePattern
 
 

@@ -9,14 +9,7 @@ from .lattice import Fit, common_type, erase, fits
 from .node import check_part, replace
 from .op import Op, typed
 from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
-from .walk import (
-    bound_vars,
-    free_vars,
-    nested_bindings,
-    substitute_type,
-    type_symbols,
-    type_vars,
-)
+from .walk import bound_vars, free_vars, nested_bindings, substitute_type, type_symbols, type_vars
 from .wording import counted
 
 

@@ -7,16 +7,7 @@ from .dim_variables import dim_vars
 from .dims import Dim, SymbolicVar, can_prove_different, can_prove_equal
 from .expr import Var
 from .node import replace
-from .types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-    same_type,
-)
+from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type, same_type
 from .walk import definable_symbols
 
 

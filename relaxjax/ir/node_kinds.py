@@ -39,15 +39,7 @@ from .index_map import IndexMap, index_axes, index_map_over
 from .module import IRModule
 from .node import Node
 from .op import Op, get_op
-from .types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 
 # What has a place of its own in the table of a document.
 Entry: TypeAlias = (
@@ -270,16 +262,9 @@ KINDS: dict[str, Kind] = {
     ),
     "VDevice": _fields(VDevice, target=ANYTHING, device_id=INTEGER, memory_scope=TEXT),
     "DeviceMesh": _fields(
-        DeviceMesh,
-        shape=_tuple_of(INTEGER),
-        devices=_tuple_of(INTEGER),
-        axes=_tuple_of(TEXT),
+        DeviceMesh, shape=_tuple_of(INTEGER), devices=_tuple_of(INTEGER), axes=_tuple_of(TEXT)
     ),
-    "Placement": _fields(
-        Placement,
-        mesh=_instance("a mesh", DeviceMesh),
-        parts=_tuple_of(_PART),
-    ),
+    "Placement": _fields(Placement, mesh=_instance("a mesh", DeviceMesh), parts=_tuple_of(_PART)),
     "DummyGlobalInfo": _fields(DummyGlobalInfo),
     "IndexMap": Kind(
         {

@@ -117,10 +117,7 @@ class _Retyper:
         dataflow = isinstance(block, DataflowBlock)
         with self.builder.dataflow(block.span) if dataflow else nullcontext():
             for binding in block.bindings:
-                with (
-                    located(binding.span),
-                    self.builder.origin(binding.span, binding.derived_from),
-                ):
+                with located(binding.span), self.builder.origin(binding.span, binding.derived_from):
                     self.binding(binding)
 
     def binding(self, binding: Binding) -> None:

@@ -10,14 +10,7 @@ from typing import Self, TypeVar
 from .expr import Call, DataflowVar, Expr, Var
 from .function import Binding, BindingBlock, SeqExpr, VarBinding
 from .op import Op
-from .walk import (
-    children,
-    free_vars,
-    is_call_of_leaves,
-    nested_sequences,
-    post_order,
-    used_vars,
-)
+from .walk import children, free_vars, is_call_of_leaves, nested_sequences, post_order, used_vars
 
 E = TypeVar("E", bound=Expr)
 

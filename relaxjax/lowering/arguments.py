@@ -12,15 +12,7 @@ from jax.dtypes import canonicalize_dtype
 from relaxjax.ir.dim_variables import dim_vars
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Var, np_dtype
-from relaxjax.ir.types import (
-    FuncType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-    is_float,
-)
+from relaxjax.ir.types import FuncType, PrimType, ShapeType, TensorType, TupleType, Type, is_float
 from relaxjax.ir.wording import counted, quoted
 from relaxjax.ops.lax import (
     WIDE_DTYPES,

@@ -65,10 +65,7 @@ class _Legalization:
     """The choices of one run, and the rule that they make."""
 
     def __init__(
-        self,
-        named: str | None,
-        customize_map: Mapping[str, Lowering],
-        skip_ops: Sequence[str],
+        self, named: str | None, customize_map: Mapping[str, Lowering], skip_ops: Sequence[str]
     ) -> None:
         for name in (*customize_map, *skip_ops):
             get_op(name)

@@ -38,14 +38,7 @@ def trace_call(call: Call, lower: Lowering, platform: str) -> Traced | None:
         template, tensors = arranged(args)
         types = tuple(tensor.ty for tensor in tensors)
         program, symbols, platforms = _traced(
-            lower,
-            template,
-            types,
-            call.attrs,
-            call.ty,
-            platform,
-            matmul_precision(),
-            gpu_here(),
+            lower, template, types, call.attrs, call.ty, platform, matmul_precision(), gpu_here()
         )
     except NotTraceableError:
         return None

@@ -8,12 +8,7 @@ from relaxjax.ir.lattice import common_type
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import ObjectType
-from relaxjax.ir.walk import (
-    definable_symbols,
-    global_vars,
-    nested_bindings,
-    post_order,
-)
+from relaxjax.ir.walk import definable_symbols, global_vars, nested_bindings, post_order
 from relaxjax.ops.lax import is_wide
 from relaxjax.ops.packed import is_traceable
 

@@ -1,7 +1,6 @@
 """Marks that passes read: where the region of another compiler is, and where lifting ends."""
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, Type
 
@@ -21,12 +20,10 @@ def _mark(name: str, doc: str) -> Op:
     infer.__doc__ = doc
     return op(
         f"relax.{name}",
-        layout=OPAQUE,
         lower=lambda data, compiler: data,
         gradient=lambda g, y, data, compiler: call(name, g, compiler),
         jvp=lambda tangents, y, data, compiler: call(name, tangents[0], compiler),
         precision="follow",
-        fusion="opaque",
         facts={"placement": True},
         cost=VIEWS,
     )(infer)
@@ -47,7 +44,6 @@ compiler_end = _mark(
     gradient=lambda g, y, x: g,
     jvp=lambda tangents, y, x: tangents[0],
     precision="follow",
-    fusion="opaque",
     facts={"placement": True},
     cost=VIEWS,
 )

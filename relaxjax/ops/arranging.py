@@ -17,7 +17,7 @@ from .declare import OpError, op
 from .emit import call, dims_of, ndim_of, shape_of
 from .placements import permuted
 from .shape_layouts import PERMUTED
-from .shapes import element_count, normalize_axes, normalize_axis, require_sizes
+from .shapes import element_count, normalize_axes, normalize_axis, require_ndim, require_sizes
 
 _MOVES: dict[str, Any] = {"precision": "follow", "fusion": "injective", "facts": {"moves": True}}
 
@@ -159,8 +159,7 @@ def reverse_sequence(
     """
     if seq_lengths.dtype not in (None, "int32", "int64"):
         raise OpError(f"`seq_lengths` must be int32 or int64, found {seq_lengths.dtype}")
-    if seq_lengths.ndim not in (-1, 1):
-        raise OpError(f"`seq_lengths` must have 1 dimension, found {seq_lengths.ndim}")
+    require_ndim("seq_lengths", seq_lengths, 1)
     if data.ndim >= 0:
         normalize_axis(seq_axis, data.ndim, "seq_axis")
         batch = normalize_axis(batch_axis, data.ndim, "batch_axis")

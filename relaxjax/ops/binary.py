@@ -16,13 +16,7 @@ from relaxjax.ir.types import TensorType, is_smooth
 
 from . import integers
 from .arrays import broadcasting, keeping_dtype, through_floats
-from .cost_rules import (
-    ELEMENTWISE,
-    TRANSCENDENTAL,
-    TRANSCENDENTAL_FLOPS,
-    CostRule,
-    per_element,
-)
+from .cost_rules import ELEMENTWISE, TRANSCENDENTAL, TRANSCENDENTAL_FLOPS, CostRule, per_element
 from .declare import OpError, op
 from .emit import call, scalar, where
 from .host_operands import beside_tensors
@@ -57,17 +51,15 @@ def arithmetic(
     return _declared(name, lower, gradient, facts, cost, scaling)(infer)
 
 
-def comparison(
-    name: str, lower: Callable[..., Any], doc: str, facts: Mapping[str, Any] | None = None
-) -> Op:
+def comparison(name: str, sign: str, **facts: Any) -> Op:
     """An operator on two tensors of one dtype with a result of dtype bool."""
 
     def infer(x1: TensorType, x2: TensorType) -> TensorType:
         common_dtype(x1=x1, x2=x2)
         return broadcast(x1, x2, "bool")
 
-    infer.__doc__ = doc
-    return _declared(name, lower, ZERO_GRADIENT, facts)(infer)
+    infer.__doc__ = f"Whether x {sign} y."
+    return _declared(name, getattr(jnp, name), ZERO_GRADIENT, facts)(infer)
 
 
 def bitwise(
@@ -283,59 +275,24 @@ log_add_exp = arithmetic(
     of_complex=False,
 )
 
-equal = comparison(
-    "equal", jnp.equal, "Whether x = y.", {"commutative": True, "negated": "relax.not_equal"}
-)
-not_equal = comparison(
-    "not_equal", jnp.not_equal, "Whether x != y.", {"commutative": True, "negated": "relax.equal"}
-)
-less = comparison(
-    "less",
-    jnp.less,
-    "Whether x < y.",
-    {"swapped": "relax.greater", "negated": "relax.greater_equal"},
-)
-less_equal = comparison(
-    "less_equal",
-    jnp.less_equal,
-    "Whether x <= y.",
-    {"swapped": "relax.greater_equal", "negated": "relax.greater"},
-)
-greater = comparison(
-    "greater",
-    jnp.greater,
-    "Whether x > y.",
-    {"swapped": "relax.less", "negated": "relax.less_equal"},
-)
-greater_equal = comparison(
-    "greater_equal",
-    jnp.greater_equal,
-    "Whether x >= y.",
-    {"swapped": "relax.less_equal", "negated": "relax.less"},
-)
+equal = comparison("equal", "=", commutative=True, negated="relax.not_equal")
+not_equal = comparison("not_equal", "!=", commutative=True, negated="relax.equal")
+less = comparison("less", "<", swapped="relax.greater", negated="relax.greater_equal")
+less_equal = comparison("less_equal", "<=", swapped="relax.greater_equal", negated="relax.greater")
+greater = comparison("greater", ">", swapped="relax.less", negated="relax.less_equal")
+greater_equal = comparison("greater_equal", ">=", swapped="relax.less_equal", negated="relax.less")
 
 _LOGIC = {"commutative": True, "associative": True}
-logical_and = arithmetic(
-    "logical_and",
-    keeping_dtype(jnp.logical_and),
-    "Whether both are true (not 0).",
-    ZERO_GRADIENT,
-    _LOGIC,
-)
-logical_or = arithmetic(
-    "logical_or",
-    keeping_dtype(jnp.logical_or),
-    "Whether one of the two or both are true (not 0).",
-    ZERO_GRADIENT,
-    _LOGIC,
-)
-logical_xor = arithmetic(
-    "logical_xor",
-    keeping_dtype(jnp.logical_xor),
-    "Whether exactly one of the two is true (not 0).",
-    ZERO_GRADIENT,
-    _LOGIC,
-)
+
+
+def _logic(name: str, holds: str) -> Op:
+    lower, doc = keeping_dtype(getattr(jnp, name)), f"Whether {holds} true (not 0)."
+    return arithmetic(name, lower, doc, ZERO_GRADIENT, _LOGIC)
+
+
+logical_and = _logic("logical_and", "both are")
+logical_or = _logic("logical_or", "one of the two or both are")
+logical_xor = _logic("logical_xor", "exactly one of the two is")
 bitwise_and = bitwise(
     "bitwise_and", jnp.bitwise_and, "The bits that both have.", {**_LOGIC, "idempotent": True}
 )

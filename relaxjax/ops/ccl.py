@@ -19,7 +19,6 @@ from jax import lax
 from relaxjax.ir.device_mesh import DeviceMesh
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 
@@ -102,11 +101,7 @@ def group_axes(mesh_axes: Sequence[str] | None, num_workers: int | None = None) 
 
 
 def communication(
-    name: str,
-    alike: bool,
-    cost: Any = MOVES,
-    own: tuple[str, ...] = ("mesh_axes",),
-    **rules: Any,
+    name: str, alike: bool, cost: Any = MOVES, own: tuple[str, ...] = ("mesh_axes",), **rules: Any
 ) -> Callable[[Callable[..., TensorType]], Op]:
     """An operator among devices, linear unless it has another `jvp`.
 
@@ -116,9 +111,7 @@ def communication(
     rules.setdefault("jvp", lambda tangents, y, x, **attrs: call(name, tangents[0], **attrs))
     return op(
         f"relax.{name}",
-        layout=OPAQUE,
         precision="follow",
-        fusion="opaque",
         facts={"communicates": "alike" if alike else "apart", "own": own},
         cost=cost,
         **rules,
@@ -195,11 +188,7 @@ def allreduce(
     ),
 )
 def allgather(
-    x: TensorType,
-    num_workers: int,
-    in_group: bool = True,
-    axis: int = 0,
-    mesh_axes: Group = None,
+    x: TensorType, num_workers: int, in_group: bool = True, axis: int = 0, mesh_axes: Group = None
 ) -> TensorType:
     """What all devices have, one behind the other along `axis`; all get it."""
     _require_group(in_group)

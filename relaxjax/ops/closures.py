@@ -7,7 +7,6 @@ from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.infer import unify
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
 from relaxjax.ir.walk import definable_symbols, substitute_type
@@ -16,11 +15,7 @@ from .cost_rules import UNKNOWN, VIEWS
 from .declare import OpError, op
 from .packed import own
 
-_RULES: dict[str, Any] = {
-    "precision": "never",
-    "fusion": "opaque",
-    "facts": {"higher_order": True},
-}
+_HIGHER_ORDER = {"higher_order": True}
 
 
 def _make_closure(func: Any, args: Any) -> Callable[..., Any]:
@@ -66,10 +61,9 @@ def _as_call(closure: Expr, args: Expr) -> Expr | None:
 
 @op(
     "relax.make_closure",
-    layout=OPAQUE,
     lower=_make_closure,
     training_form=_as_function,
-    **_RULES,
+    facts=_HIGHER_ORDER,
     cost=VIEWS,
 )
 def make_closure(func: Expr, args: TupleType) -> ObjectType:
@@ -91,12 +85,11 @@ def _invoke(name: str, pure: bool) -> Op:
     )
     declare = op(
         name,
-        layout=OPAQUE,
         lower=lambda closure, args: closure(*args),
         training_form=_as_call,
         pure=pure,
         cost=UNKNOWN,
-        **_RULES,
+        facts=_HIGHER_ORDER,
     )
     return declare(result_type)
 

@@ -8,24 +8,8 @@ import numpy as np
 
 from relaxjax.ir.attrs import freeze
 from relaxjax.ir.dims import SIZES_COME_FROM, SymbolicExpr
-from relaxjax.ir.expr import (
-    Constant,
-    DataTypeImm,
-    Expr,
-    PrimExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-)
-from relaxjax.ir.types import (
-    FuncType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-    dtype_name,
-)
+from relaxjax.ir.expr import Constant, DataTypeImm, Expr, PrimExpr, ShapeExpr, StringImm, Tuple
+from relaxjax.ir.types import FuncType, PrimType, ShapeType, TensorType, TupleType, Type, dtype_name
 
 
 def converter(annotation: Any, optional: bool) -> Callable[[Any], Any]:

@@ -8,7 +8,6 @@ import numpy as np
 from jax.core import Tracer
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType
 from relaxjax.ir.wording import tuple_text
@@ -16,17 +15,12 @@ from relaxjax.ir.wording import tuple_text
 from .arrays import jax_dtype
 from .cost_rules import MOVES, VIEWS
 from .declare import OpError, op
+from .shapes import require_ndim
+
+_SEEN: dict[str, Any] = {"gradient": ZERO_GRADIENT, "precision": "follow", "cost": VIEWS}
 
 
-@op(
-    "relax.shape_of",
-    layout=OPAQUE,
-    lower=lambda expr: expr.shape,
-    gradient=ZERO_GRADIENT,
-    cost=VIEWS,
-    precision="follow",
-    fusion="opaque",
-)
+@op("relax.shape_of", lower=lambda expr: expr.shape, **_SEEN)
 def shape_of(expr: TensorType) -> ShapeType:
     """The shape of a tensor, as a shape."""
     return ShapeType(expr.dims, expr.ndim if expr.dims is None else -1)
@@ -42,20 +36,10 @@ def _tensor_to_shape(expr: Any) -> Any:
         ) from None
 
 
-@op(
-    "relax.tensor_to_shape",
-    layout=OPAQUE,
-    lower=_tensor_to_shape,
-    gradient=ZERO_GRADIENT,
-    facts={"data_dependent": True},
-    cost=VIEWS,
-    precision="follow",
-    fusion="opaque",
-)
+@op("relax.tensor_to_shape", lower=_tensor_to_shape, facts={"data_dependent": True}, **_SEEN)
 def tensor_to_shape(expr: TensorType) -> ShapeType:
     """The elements of a vector of integers, as a shape."""
-    if expr.ndim not in (-1, 1):
-        raise OpError(f"`expr` must have 1 dimension, found {expr.ndim}")
+    require_ndim("expr", expr, 1)
     length = expr.dims[0] if expr.dims is not None else -1
     return ShapeType(None, length if isinstance(length, int) else -1)
 
@@ -70,43 +54,19 @@ def _vector(dims: Any) -> Any:
     return jnp.stack(parts)
 
 
-@op(
-    "relax.shape_to_tensor",
-    layout=OPAQUE,
-    lower=_vector,
-    gradient=ZERO_GRADIENT,
-    cost=VIEWS,
-    precision="follow",
-    fusion="opaque",
-)
+@op("relax.shape_to_tensor", lower=_vector, gradient=ZERO_GRADIENT, cost=VIEWS, precision="follow")
 def shape_to_tensor(expr: ShapeType) -> TensorType:
     """The dimensions of a shape, as a vector of int64."""
     return TensorType(None if expr.ndim < 0 else (expr.ndim,), "int64", 1)
 
 
-@op(
-    "relax.size",
-    layout=OPAQUE,
-    lower=lambda expr: jnp.asarray(expr.size).astype(jax_dtype("int64")),
-    gradient=ZERO_GRADIENT,
-    cost=VIEWS,
-    precision="follow",
-    fusion="opaque",
-)
+@op("relax.size", lower=lambda expr: jnp.asarray(expr.size).astype(jax_dtype("int64")), **_SEEN)
 def size(expr: TensorType) -> TensorType:
     """The number of elements of a tensor, as a scalar of int64."""
     return TensorType((), "int64")
 
 
-@op(
-    "relax.null_value",
-    layout=OPAQUE,
-    lower=lambda: None,
-    gradient=ZERO_GRADIENT,
-    cost=VIEWS,
-    precision="follow",
-    fusion="opaque",
-)
+@op("relax.null_value", lower=lambda: None, gradient=ZERO_GRADIENT, cost=VIEWS, precision="follow")
 def null_value() -> ObjectType:
     """Nothing, where a value must stand."""
     return ObjectType()
@@ -142,16 +102,7 @@ def _print(*values: Any, format: str) -> tuple[()]:
     return ()
 
 
-@op(
-    "relax.print",
-    layout=OPAQUE,
-    lower=_print,
-    gradient=ZERO_GRADIENT,
-    pure=False,
-    cost=MOVES,
-    precision="follow",
-    fusion="opaque",
-)
+@op("relax.print", lower=_print, gradient=ZERO_GRADIENT, pure=False, cost=MOVES, precision="follow")
 def print_(*values: Expr, format: str = "") -> TupleType:
     """Write values to the standard output when the program runs.
 
@@ -175,13 +126,11 @@ def _assert(condition: Any, *format_args: Any, format: str) -> tuple[()]:
 
 @op(
     "relax.assert_op",
-    layout=OPAQUE,
     lower=_assert,
     gradient=ZERO_GRADIENT,
     pure=False,
     cost=MOVES,
     precision="follow",
-    fusion="opaque",
 )
 def assert_op(condition: Expr, *format_args: Expr, format: str = "") -> TupleType:
     """Stop the program where the condition, a scalar of dtype bool, is false.

@@ -9,7 +9,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, SymbolicExpr
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr, Var
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, is_float
@@ -21,7 +20,9 @@ from .cost_rules import ELEMENTWISE, FILLS, TRANSCENDENTAL
 from .declare import OpError, op
 from .emit import call, dtype_of
 from .rearranging import AGNOSTIC, CREATED
-from .shapes import with_dtype
+from .shapes import require_ndim, with_dtype
+
+_FILLED: dict[str, Any] = {"precision": "follow", "fusion": "elementwise", "cost": FILLS}
 
 _ZERO, _ONE = PrimExpr(0), PrimExpr(1)
 
@@ -92,9 +93,7 @@ def _full_gradient(g: Expr, y: Expr, shape: Expr, fill_value: Expr, dtype: Any) 
         shape, cast(fill_value, dtype or fill_value.dtype)
     ),
     gradient=_full_gradient,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
+    **_FILLED,
 )
 def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the value's dtype if none is given."""
@@ -108,9 +107,7 @@ def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -
     layout=AGNOSTIC,
     lower=lambda x, fill_value, dtype: jnp.full(x.shape, cast(fill_value, dtype or x.dtype)),
     gradient=_full_gradient,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
+    **_FILLED,
 )
 def full_like(x: TensorType, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the shape of `x`, and of its dtype if none is given."""
@@ -142,13 +139,10 @@ def _identity_matrix(n: Any, m: Any, k: Any, dtype: Any) -> Any:
 
 @op(
     "relax.eye",
-    layout=OPAQUE,
     complete=lambda n, m, **rest: {"m": n if m is None else m},
     lower=_identity_matrix,
     gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
+    **_FILLED,
 )
 def eye(
     n: PrimExpr, m: PrimExpr | None = None, k: PrimExpr = _ZERO, dtype: DType = "float32"
@@ -162,17 +156,13 @@ def eye(
 
 @op(
     "relax.eye_like",
-    layout=OPAQUE,
     lower=lambda x, k, dtype: _identity_matrix(x.shape[0], x.shape[1], k, dtype or x.dtype),
     gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
+    **_FILLED,
 )
 def eye_like(x: TensorType, k: PrimExpr = _ZERO, dtype: DType | None = None) -> TensorType:
     """A matrix of the shape of `x`: 1 on its `k`-th diagonal, else 0."""
-    if x.ndim not in (-1, 2):
-        raise OpError(f"`x` must have 2 dimensions, found {x.ndim}")
+    require_ndim("x", x, 2)
     return with_dtype(x, dtype or x.dtype)
 
 
@@ -201,16 +191,7 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any) -> Any:
     return count * jnp.asarray(step, count.dtype) + jnp.asarray(start, count.dtype)
 
 
-@op(
-    "relax.arange",
-    layout=OPAQUE,
-    complete=_complete_arange,
-    lower=_arange,
-    gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="elementwise",
-    cost=FILLS,
-)
+@op("relax.arange", complete=_complete_arange, lower=_arange, gradient=ZERO_GRADIENT, **_FILLED)
 def arange(
     start: PrimExpr, end: PrimExpr | None = None, step: PrimExpr = _ONE, dtype: DType | None = None
 ) -> TensorType:
@@ -246,7 +227,6 @@ def _require_matrix(x: TensorType) -> TensorType:
 
 @op(
     "relax.tril",
-    layout=OPAQUE,
     lower=_triangle(lambda diagonal, k: diagonal <= k),
     gradient=lambda g, y, x, k: (call("tril", g, k), None),
     precision="follow",
@@ -260,7 +240,6 @@ def tril(x: TensorType, k: PrimExpr = _ZERO) -> TensorType:
 
 @op(
     "relax.triu",
-    layout=OPAQUE,
     lower=_triangle(lambda diagonal, k: diagonal >= k),
     gradient=lambda g, y, x, k: (call("triu", g, k), None),
     precision="follow",
@@ -282,12 +261,10 @@ def _hamming_window(window_size: Any, periodic: Any, alpha: Any, beta: Any, dtyp
 
 @op(
     "relax.hamming_window",
-    layout=OPAQUE,
     lower=_hamming_window,
     gradient=ZERO_GRADIENT,
     fusion="elementwise",
     cost=TRANSCENDENTAL,
-    precision="never",
 )
 def hamming_window(
     window_size: PrimExpr, periodic: PrimExpr, alpha: PrimExpr, beta: PrimExpr, dtype: DType

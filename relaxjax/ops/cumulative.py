@@ -90,10 +90,8 @@ def _cumprod_gradient(
     layout=ONE_AXIS,
     lower=_running(lambda x, axis: lax.cumsum(x, axis), 0),
     gradient=_cumsum_gradient,
-    precision="never",
     facts={"chooses": True},
     cost=REDUCES,
-    fusion="opaque",
 )
 def cumsum(
     data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
@@ -110,10 +108,8 @@ def cumsum(
     layout=ONE_AXIS,
     lower=_running(lambda x, axis: lax.cumprod(x, axis), 1),
     gradient=_cumprod_gradient,
-    precision="never",
     facts={"chooses": True},
     cost=REDUCES,
-    fusion="opaque",
 )
 def cumprod(
     data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False

@@ -1,7 +1,6 @@
 """Operators that change a tensor's dtype."""
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, is_float
 
@@ -46,12 +45,10 @@ def astype(x: TensorType, dtype: DType) -> TensorType:
 
 @op(
     "relax.wrap_param",
-    layout=OPAQUE,
     lower=cast,
     gradient=_astype_gradient,
     fusion="elementwise",
     cost=ELEMENTWISE,
-    precision="never",
 )
 def wrap_param(data: TensorType, dtype: DType = "float32") -> TensorType:
     """A parameter of a model converted to the dtype in which the model computes."""

@@ -21,16 +21,9 @@ from typing import Any, TypeVar
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ByResult, GradientRule, NoGradient, Op, Param, arguments, register
-from relaxjax.ir.types import (
-    FuncType,
-    ObjectType,
-    PrimType,
-    ShapeType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 
 from .conversions import all_arguments, converter
 from .placements import with_placement
@@ -124,7 +117,11 @@ def op(
     facts: Mapping[str, Any] | None = None,
     **rules: Any,
 ) -> Callable[[Callable[..., Type]], Op]:
-    """Declare and register an operator; the keywords are the fields of `Op`."""
+    """Declare and register an operator; the keywords are the fields of `Op`.
+
+    What is safe for all stands for what it does not say: tensors as the program has them, computed
+    in 32 bits and alone.
+    """
     unknown = set(facts or ()) - set(FACTS)
     if unknown:
         raise ValueError(f"{name}: there is no fact {unknown}; the vocabulary is {sorted(FACTS)}")
@@ -142,6 +139,7 @@ def op(
     for fact, scaling in (("linear", LINEAR), ("homogeneous", HOMOGENEOUS)):
         if (facts or {}).get(fact):
             rules.setdefault("scaling", scaling)
+    rules = {"layout": OPAQUE, "precision": "never", "fusion": "opaque", **rules}
 
     def declare(function: Callable[..., Type]) -> Op:
         params, expected = _parameters(name, function)

@@ -71,7 +71,6 @@ def _moved_back(g: Expr, y: Expr, data: Expr, dst_vdevice: str) -> Expr:
     gradient=_moved_back,
     jvp=lambda tangents, y, data, dst_vdevice: call("to_vdevice", tangents[0], dst_vdevice),
     precision="follow",
-    fusion="opaque",
     facts={"placement": True},
     cost=MOVES,
 )
@@ -88,7 +87,6 @@ def to_vdevice(data: TensorType, dst_vdevice: Annotated[str, as_vdevice]) -> Ten
     gradient=lambda g, y, data, **device: call("hint_on_device", g, **device),
     jvp=lambda tangents, y, data, **device: call("hint_on_device", tangents[0], **device),
     precision="follow",
-    fusion="opaque",
     facts={"placement": True},
     cost=VIEWS,
 )

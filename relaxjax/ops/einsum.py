@@ -8,7 +8,6 @@ import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, Tuple
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 
 from .declare import OpError, op
@@ -116,7 +115,6 @@ def _adjoint(g: Expr, fields: Sequence[Expr], notation: Notation, index: int) ->
 
 @op(
     "relax.einsum",
-    layout=OPAQUE,
     lower=lambda operands, subscripts: jnp.einsum(subscripts, *operands),
     gradient=_einsum_gradient,
     precision="follow",

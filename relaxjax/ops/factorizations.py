@@ -7,7 +7,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 
 from .arrays import widened
@@ -25,11 +24,8 @@ from .unary import require_float
 
 @op(
     "relax.linalg.eigh",
-    layout=OPAQUE,
     lower=widely(lambda x: tuple(jnp.linalg.eigh(x))),
     gradient=traced_gradient("relax.linalg.eigh"),
-    precision="never",
-    fusion="opaque",
     cost=cubic(9),
 )
 def eigh(x: TensorType) -> TupleType:
@@ -55,11 +51,8 @@ def _thin(x: TensorType) -> tuple[tuple[Dim, ...], Dim, Dim, Dim] | None:
 
 @op(
     "relax.linalg.svd",
-    layout=OPAQUE,
     lower=widely(lambda x: tuple(jnp.linalg.svd(x, full_matrices=False))),
     gradient=traced_gradient("relax.linalg.svd"),
-    precision="never",
-    fusion="opaque",
     cost=cubic(12),
 )
 def svd(x: TensorType) -> TupleType:
@@ -96,11 +89,8 @@ def _qr_gradient(g: Expr, out: Var, x: Expr) -> Any:
 
 @op(
     "relax.linalg.qr",
-    layout=OPAQUE,
     lower=widely(lambda x: tuple(jnp.linalg.qr(x))),
     gradient=_qr_gradient,
-    precision="never",
-    fusion="opaque",
     cost=cubic(2),
 )
 def qr(x: TensorType) -> TupleType:
@@ -150,7 +140,6 @@ def _norm_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr
     layout=REDUCED,
     lower=_norm,
     gradient=_norm_gradient,
-    precision="never",
     fusion="reduction",
     facts={"nonnegative": True, "turns": True},
     cost=per_input(3),

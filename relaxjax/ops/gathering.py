@@ -8,10 +8,8 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, PrimExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT, Partial
 from relaxjax.ir.types import PrimType, TensorType, TupleType
-from relaxjax.ir.wording import counted
 
 from .arrays import as_places, jax_dtype
 from .axis_layouts import axis_rule
@@ -19,8 +17,10 @@ from .cost_rules import MOVES, PICKS
 from .declare import OpError, op
 from .emit import call
 from .index import require_integers, require_read
-from .shapes import broadcast_dims, normalize_axis
+from .shapes import broadcast_dims, normalize_axis, require_ndim
 from .traced import traced_gradient
+
+_PICKED: dict[str, Any] = {"precision": "follow", "fusion": "injective", "cost": PICKS}
 
 
 def require_int64(indices: TensorType) -> None:
@@ -51,9 +51,7 @@ def element_places(shape: Sequence[Any], indices: Any, axis: int) -> tuple[Any, 
         call("scatter_elements", call("zeros_like", data), indices, g, axis=axis, reduction="add"),
         None,
     ),
-    precision="follow",
-    fusion="injective",
-    cost=PICKS,
+    **_PICKED,
 )
 def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> TensorType:
     """For each element of `indices`, the element of `data` at the same place but along `axis`.
@@ -64,10 +62,7 @@ def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> Ten
     require_int64(indices)
     if data.ndim >= 0:
         normalize_axis(axis, data.ndim)
-        if indices.ndim not in (-1, data.ndim):
-            raise OpError(
-                f"`indices` must have {counted(data.ndim, 'dimension')}, found {indices.ndim}"
-            )
+        require_ndim("indices", indices, data.ndim)
     if data.ndim < 0 or indices.ndim < 0:
         return TensorType(None, data.dtype, vdevice=data.vdevice)
     require_read("data", data, [axis], indices.dims)
@@ -93,12 +88,9 @@ def _gather_nd_gradient(
 
 @op(
     "relax.gather_nd",
-    layout=OPAQUE,
     lower=lambda data, indices, batch_dims: read_at(data, nd_places(indices, batch_dims)),
     gradient=_gather_nd_gradient,
-    precision="follow",
-    fusion="injective",
-    cost=PICKS,
+    **_PICKED,
 )
 def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> TensorType:
     """The slices of `data` at the places that the last axis of `indices` holds.
@@ -153,12 +145,9 @@ def _index_tensor_gradient(g: Expr, y: Expr, data: Expr, indices: Expr) -> tuple
 
 @op(
     "relax.index_tensor",
-    layout=OPAQUE,
     lower=lambda data, indices: read_at(data, tuple(map(as_places, indices))),
     gradient=_index_tensor_gradient,
-    precision="follow",
-    fusion="injective",
-    cost=PICKS,
+    **_PICKED,
 )
 def index_tensor(data: TensorType, indices: TupleType) -> TensorType:
     """The slices of `data` at places that tensors of indices say, one for each leading axis.
@@ -202,7 +191,6 @@ def _host_dtype(value: Any) -> Any:
 
 @op(
     "relax.one_hot",
-    layout=OPAQUE,
     lower=_one_hot,
     gradient=ZERO_GRADIENT,
     precision="follow",

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, Type
 
@@ -103,15 +102,7 @@ def _take_backward_gradient(
     return call("take", g, indices, axis=axis), None, None
 
 
-@op(
-    "relax.grad.take_backward",
-    layout=OPAQUE,
-    lower=_take_backward,
-    gradient=_take_backward_gradient,
-    precision="never",
-    cost=MOVES,
-    fusion="opaque",
-)
+@op("relax.grad.take_backward", lower=_take_backward, gradient=_take_backward_gradient, cost=MOVES)
 def take_backward(
     output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None
 ) -> TensorType:

@@ -5,7 +5,6 @@ from typing import Any
 import jax
 from jax import lax
 
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 
 from .cost_rules import MOVES
@@ -30,7 +29,6 @@ def _moved(data: Any, there: Any) -> Any:
     gradient=lambda g, y, data: g,
     jvp=lambda tangents, y, data: tangents[0],
     precision="follow",
-    fusion="opaque",
     facts={"placement": True},
     cost=MOVES,
 )
@@ -49,14 +47,12 @@ def _fetched(data: Any, moment: Any) -> Any:
 
 @op(
     "relax.memory.to_device",
-    layout=OPAQUE,
     lower=_fetched,
     gradient=lambda g, y, data, moment: (g, None),
     jvp=lambda tangents, y, data, moment: (
         call("zeros_like", moment) if tangents[0] is None else tangents[0]
     ),
     precision="follow",
-    fusion="opaque",
     facts={"placement": True},
     cost=MOVES,
 )

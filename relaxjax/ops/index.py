@@ -17,7 +17,7 @@ from .declare import OpError, op
 from .emit import as_places as places_of
 from .emit import call, dims_of, ndim_of, number, scalar
 from .emit import where as choose
-from .shapes import dims_text, normalize_axis
+from .shapes import dims_text, normalize_axis, require_choice
 
 _MODES = ("fast", "wrap", "clip", "nan")
 # `fast` promises that no place is outside; XLA clips the places it gathers in any case.
@@ -93,8 +93,7 @@ def take(x: TensorType, indices: Expr, axis: int | None = None, mode: str = "fas
     The axes of `indices` replace `axis`, which may be left out for a vector. Places
     outside: `fast` expects none, `clip` takes the nearest, `wrap` counts round, `nan` gives NaN.
     """
-    if mode not in _MODES:
-        raise OpError(f"`mode` must be one of {', '.join(_MODES)}, found {mode}")
+    require_choice("mode", mode, _MODES)
     if mode == "nan" and x.dtype is not None and np_dtype(x.dtype).kind in "iub":
         raise OpError(f'`x` must be of floats for mode "nan", which {x.dtype} does not have')
     return taken_type(x, indices, axis)

@@ -9,7 +9,6 @@ from typing import Any
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.dtypes import DLPACK_CODES
 from relaxjax.ir.expr import Expr, PrimExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType
 
@@ -17,13 +16,7 @@ from .cost_rules import VIEWS
 from .declare import OpError, op
 from .shapes import element_count
 
-_RULES: dict[str, Any] = {
-    "layout": OPAQUE,
-    "gradient": ZERO_GRADIENT,
-    "cost": VIEWS,
-    "precision": "follow",
-    "fusion": "opaque",
-}
+_RULES: dict[str, Any] = {"gradient": ZERO_GRADIENT, "cost": VIEWS, "precision": "follow"}
 
 
 def _require_axis(axis: Any, ndim: int) -> None:

@@ -8,7 +8,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different, dim_sum, floordiv
 from relaxjax.ir.expr import Expr, Tuple
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType, Type
 
 from .axis_layouts import JOINED, SPLIT, STACKED
@@ -25,6 +24,8 @@ from .shapes import (
     require_sizes,
     same_dims,
 )
+
+_JOINED: dict[str, Any] = {"precision": "follow", "fusion": "injective", "cost": MOVES}
 
 
 def tensors_of(tensors: TupleType, name: str = "tensors") -> list[TensorType]:
@@ -73,9 +74,7 @@ def fields_of(tensors: Expr) -> Sequence[Expr]:
     layout=JOINED,
     lower=lambda tensors, axis: lax.concatenate(tensors, (axis or 0) % tensors[0].ndim),
     gradient=_concat_gradient,
-    precision="follow",
-    fusion="injective",
-    cost=MOVES,
+    **_JOINED,
 )
 def concat(tensors: TupleType, axis: int | None = 0) -> TensorType:
     """The tensors one after another along `axis`. None is for tensors of one dimension."""
@@ -151,15 +150,7 @@ def _split_gradient(g: Expr, y: Expr, x: Expr, indices_or_sections: Any, axis: i
     return call("concat", g, axis) if isinstance(y.ty, TupleType) else g
 
 
-@op(
-    "relax.split",
-    layout=SPLIT,
-    lower=_split,
-    gradient=_split_gradient,
-    precision="follow",
-    fusion="injective",
-    cost=MOVES,
-)
+@op("relax.split", layout=SPLIT, lower=_split, gradient=_split_gradient, **_JOINED)
 def split(x: TensorType, indices_or_sections: Sections, axis: int = 0) -> Type:
     """`x` in pieces along `axis`: so many of one length, the last maybe shorter, or cut at places.
 
@@ -219,9 +210,7 @@ def _stack_gradient(g: Expr, y: Expr, tensors: Expr, axis: int) -> Expr:
     layout=STACKED,
     lower=lambda tensors, axis: jnp.stack(tensors, axis),
     gradient=_stack_gradient,
-    precision="follow",
-    fusion="injective",
-    cost=MOVES,
+    **_JOINED,
 )
 def stack(tensors: TupleType, axis: int = 0) -> TensorType:
     """The tensors, all of one shape, side by side along a new axis that stands at `axis`."""
@@ -259,7 +248,6 @@ def _grid_axes(count: int, indexing: str) -> list[int]:
 
 @op(
     "relax.meshgrid",
-    layout=OPAQUE,
     lower=lambda tensors, indexing: tuple(jnp.meshgrid(*tensors, indexing=indexing)),
     gradient=_meshgrid_gradient,
     precision="follow",

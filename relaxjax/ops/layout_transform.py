@@ -211,9 +211,7 @@ def _complete(x: Expr, pad_value: float | None, **rest: Any) -> Mapping[str, Any
     cost=MOVES,
 )
 def layout_transform(
-    x: TensorType,
-    index_map: Annotated[IndexMap, index_map],
-    pad_value: float | None = None,
+    x: TensorType, index_map: Annotated[IndexMap, index_map], pad_value: float | None = None
 ) -> TensorType:
     """`x` in another layout: y[index_map(i)] = x[i], and `pad_value` where no element of x goes.
 

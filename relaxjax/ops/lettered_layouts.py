@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.ir.expr import Call
-from relaxjax.ir.layout import (
-    LayoutRule,
-    Order,
-    Orders,
-    Relayout,
-    Sensitivity,
-    known,
-)
+from relaxjax.ir.layout import LayoutRule, Order, Orders, Relayout, Sensitivity, known
 from relaxjax.ir.op import Op
 
 from .declare import OpError

@@ -12,7 +12,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 
 from .arrays import widened
@@ -74,11 +73,8 @@ def _cholesky_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
 
 @op(
     "relax.linalg.cholesky",
-    layout=OPAQUE,
     lower=widely(lax.linalg.cholesky),
     gradient=_cholesky_gradient,
-    precision="never",
-    fusion="opaque",
     cost=cubic(1 / 6),
 )
 def cholesky(x: TensorType) -> TensorType:
@@ -111,11 +107,8 @@ def _substituted(call: Call) -> Dim:
 
 @op(
     "relax.linalg.triangular_solve",
-    layout=OPAQUE,
     lower=widely(_triangular_solve),
     gradient=_triangular_solve_gradient,
-    precision="never",
-    fusion="opaque",
     cost=counting(_substituted),
 )
 def triangular_solve(
@@ -159,11 +152,8 @@ def _solve_gradient(g: Expr, x: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 @op(
     "relax.linalg.solve",
-    layout=OPAQUE,
     lower=widely(jnp.linalg.solve),
     gradient=_solve_gradient,
-    precision="never",
-    fusion="opaque",
     cost=cubic(1 / 3),
 )
 def solve(a: TensorType, b: TensorType) -> TensorType:
@@ -175,15 +165,7 @@ def _inv_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
     return -call("matmul", transposed(y), call("matmul", g, transposed(y)))
 
 
-@op(
-    "relax.linalg.inv",
-    layout=OPAQUE,
-    lower=widely(jnp.linalg.inv),
-    gradient=_inv_gradient,
-    precision="never",
-    fusion="opaque",
-    cost=cubic(1),
-)
+@op("relax.linalg.inv", lower=widely(jnp.linalg.inv), gradient=_inv_gradient, cost=cubic(1))
 def inv(x: TensorType) -> TensorType:
     """Inverse; not finite for a singular x. `solve` gives a product with it in fewer flops."""
     require_square("x", x)
@@ -198,11 +180,8 @@ def _number_a_matrix(x: TensorType) -> TensorType:
 
 @op(
     "relax.linalg.det",
-    layout=OPAQUE,
     lower=widely(jnp.linalg.det),
     gradient=traced_gradient("relax.linalg.det"),
-    precision="never",
-    fusion="opaque",
     cost=cubic(1 / 3),
 )
 def det(x: TensorType) -> TensorType:
@@ -217,11 +196,8 @@ def _slogdet_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
 
 @op(
     "relax.linalg.slogdet",
-    layout=OPAQUE,
     lower=widely(lambda x: tuple(jnp.linalg.slogdet(x))),
     gradient=_slogdet_gradient,
-    precision="never",
-    fusion="opaque",
     cost=cubic(1 / 3),
 )
 def slogdet(x: TensorType) -> TupleType:

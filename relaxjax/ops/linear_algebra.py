@@ -7,7 +7,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 
 from .arrays import cast, jax_dtype
@@ -17,7 +16,7 @@ from .declare import OpError, op
 from .emit import call, dtype_of, ndim_of
 from .placements import of_product
 from .scaling import MATRIX_PRODUCT
-from .shapes import broadcast_dims, common_dtype, common_vdevice, element_count
+from .shapes import broadcast_dims, common_dtype, common_vdevice, element_count, require_ndim
 from .sugar import sugar
 
 
@@ -78,7 +77,6 @@ def _products(call: Call) -> Dim:
 
 @op(
     "relax.matmul",
-    layout=OPAQUE,
     scaling=MATRIX_PRODUCT,
     places=of_product,
     lower=_matmul,
@@ -120,7 +118,6 @@ def _product_dims(x1: tuple[Dim, ...], x2: tuple[Dim, ...]) -> tuple[Dim, ...] |
 
 @op(
     "relax.outer",
-    layout=OPAQUE,
     lower=lambda x1, x2: lax.expand_dims(x1, [1]) * lax.expand_dims(x2, [0]),
     gradient=lambda g, z, x, y: (call("matmul", g, y), call("matmul", x, g)),
     canonical=lambda x1, x2: call("expand_dims", x1, [1]) * call("expand_dims", x2, [0]),
@@ -131,8 +128,7 @@ def _product_dims(x1: tuple[Dim, ...], x2: tuple[Dim, ...]) -> tuple[Dim, ...] |
 def outer(x1: TensorType, x2: TensorType) -> TensorType:
     """Every product of an element of one vector with one of the other: z[i, j] = x1[i] * x2[j]."""
     for name, ty in (("x1", x1), ("x2", x2)):
-        if ty.ndim not in (-1, 1):
-            raise OpError(f"`{name}` must have 1 dimension, found {ty.ndim}")
+        require_ndim(name, ty, 1)
     dtype, vdevice = common_dtype(x1=x1, x2=x2), common_vdevice(x1, x2)
     if x1.dims is None or x2.dims is None:
         return TensorType(None, dtype, 2, vdevice)

@@ -9,7 +9,6 @@ from relaxjax.ir.device_mesh import DeviceMesh, Placement, as_mesh, placement_pa
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.infer import call_type
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ir.wording import counted
 
@@ -70,10 +69,7 @@ def _mapped(
 
 @op(
     "relax.dist.call_local_view",
-    layout=OPAQUE,
     lower=_mapped,
-    precision="never",
-    fusion="opaque",
     facts={"local_view": True},
     cost=UNKNOWN,
     places=as_stated,

@@ -11,7 +11,6 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import If
 from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
 
@@ -22,13 +21,7 @@ from .loop_types import each, stacked, steps_of, unstacked
 
 
 def _scan(
-    body: Any,
-    init: Any,
-    xs: Any,
-    length: int | None,
-    reverse: bool,
-    checkpoint: bool,
-    unroll: int,
+    body: Any, init: Any, xs: Any, length: int | None, reverse: bool, checkpoint: bool, unroll: int
 ) -> Any:
     return lax.scan(
         lambda carry, x: body(carry, x), init, xs, length=length, reverse=reverse, unroll=unroll
@@ -60,16 +53,7 @@ def _repeated(call: Call, function_cost: FunctionCost) -> Cost:
     return step.times(call.attrs["max_iter"])
 
 
-@op(
-    "relax.scan",
-    layout=OPAQUE,
-    lower=_scan,
-    training_form=_scan_in_segments,
-    facts={"loop": True},
-    cost=_scanned,
-    precision="never",
-    fusion="opaque",
-)
+@op("relax.scan", lower=_scan, training_form=_scan_in_segments, facts={"loop": True}, cost=_scanned)
 def scan(
     body: FuncType,
     init: Type,
@@ -145,13 +129,10 @@ def _as_scan(cond: Expr, body: Expr, init: Expr, max_iter: int, checkpoint: bool
 
 @op(
     "relax.while_loop",
-    layout=OPAQUE,
     lower=_while_loop,
     training_form=_as_scan,
     facts={"loop": True},
     cost=_repeated,
-    precision="never",
-    fusion="opaque",
 )
 def while_loop(
     cond: FuncType, body: FuncType, init: Type, max_iter: int, checkpoint: bool = False

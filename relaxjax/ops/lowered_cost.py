@@ -44,10 +44,7 @@ def _flops(
     builder = BlockBuilder()
     try:
         program, symbols, _ = trace_lowering(op.lower, template, types, attrs, result, platform)
-        with (
-            x64_for(result, attrs, *types),
-            builder.scope(taken=[param.name for param in params]),
-        ):
+        with x64_for(result, attrs, *types), builder.scope(taken=[param.name for param in params]):
             results = read_jaxpr(program, params, builder, symbols=symbols, spans=False)
             body = builder.sequence(Tuple(tuple(results)))
     except (NotTraceableError, UnsupportedPrimitiveError):

@@ -18,7 +18,6 @@ import numpy as np
 from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType, is_float
 
 from .cost_rules import per_element
@@ -72,10 +71,8 @@ def _round(data: Any, step: Any) -> Any:
 
 @op(
     "relax.narrow.round",
-    layout=OPAQUE,
     lower=_round,
     facts=_BETWEEN_STEPS,
-    precision="never",
     cost=per_element(12),
     fusion="broadcast",
 )
@@ -124,15 +121,7 @@ def _encode(data: Any, step: Any, signed: bool) -> Any:
     return _as_before(codes, data.shape, data.size), scales
 
 
-@op(
-    "relax.narrow.encode",
-    layout=OPAQUE,
-    lower=_encode,
-    facts=_BETWEEN_STEPS,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.narrow.encode", lower=_encode, facts=_BETWEEN_STEPS, cost=LOWERED)
 def encode(data: TensorType, step: TensorType, signed: bool = True) -> TupleType:
     """Numbers in 8 bits, and the largest absolute value of each block of 256 of them in order.
 
@@ -160,15 +149,7 @@ def _decode(codes: Any, scales: Any) -> Any:
     return _as_before(value, codes.shape, codes.size)
 
 
-@op(
-    "relax.narrow.decode",
-    layout=OPAQUE,
-    lower=_decode,
-    facts=_BETWEEN_STEPS,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.narrow.decode", lower=_decode, facts=_BETWEEN_STEPS, cost=LOWERED)
 def decode(codes: TensorType, scales: TensorType) -> TensorType:
     """The numbers in float32 that the codes of `narrow.encode` stand for, by the scales."""
     if codes.dtype not in (None, "int8", "uint8"):

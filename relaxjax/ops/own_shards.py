@@ -44,12 +44,7 @@ def _back_by(name: str) -> Callable[..., Any]:
     )
 
 
-@communication(
-    _TAKE,
-    alike=False,
-    lower=_taken,
-    gradient=_back_by(_PUT),
-)
+@communication(_TAKE, alike=False, lower=_taken, gradient=_back_by(_PUT))
 def redistribute_replica_to_shard(
     data: TensorType, num_workers: int, axis: int, mesh_axes: Group = None
 ) -> TensorType:
@@ -57,12 +52,7 @@ def redistribute_replica_to_shard(
     return scaled(data, {}, {axis: num_workers})
 
 
-@communication(
-    _PUT,
-    alike=False,
-    lower=_put,
-    gradient=_back_by(_TAKE),
-)
+@communication(_PUT, alike=False, lower=_put, gradient=_back_by(_TAKE))
 def shard_among_zeros(
     data: TensorType, num_workers: int, axis: int, mesh_axes: Group = None
 ) -> TensorType:

@@ -77,7 +77,6 @@ def _require_parameters(
     layout=ONE_AXIS,
     lower=_quantize,
     gradient=traced_gradient("relax.quantize"),
-    precision="never",
     fusion="broadcast",
     cost=per_element(4),
 )
@@ -108,13 +107,7 @@ def _dequantize(data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: st
 
 
 def _dequantize_gradient(
-    g: Expr,
-    y: Expr,
-    data: Expr,
-    scale: Expr,
-    zero_point: Expr,
-    axis: int,
-    out_dtype: str,
+    g: Expr, y: Expr, data: Expr, scale: Expr, zero_point: Expr, axis: int, out_dtype: str
 ) -> tuple[Expr | None, ...]:
     """Of what are floats: the scale, and the data and the offset where they are."""
     to_offset = g * call("astype", _spread(scale, data, axis), out_dtype)
@@ -154,7 +147,6 @@ def _gathered(adjoint: Expr, parameter: Expr, data: Expr, axis: int) -> Expr:
     layout=ONE_AXIS,
     lower=_dequantize,
     gradient=_dequantize_gradient,
-    precision="never",
     fusion="broadcast",
     cost=per_element(2),
 )

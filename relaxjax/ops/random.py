@@ -12,7 +12,6 @@ import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, is_float, is_integer, is_key
 from relaxjax.ir.wording import counted
@@ -23,7 +22,9 @@ from .creation import shaped
 from .declare import OpError, op
 from .emit import call
 from .lowered_cost import LOWERED
-from .shapes import dims_text, never_repeated, normalize_axis
+from .shapes import dims_text, never_repeated, normalize_axis, require_choice
+
+_DRAWN: dict[str, Any] = {"gradient": ZERO_GRADIENT, "cost": LOWERED}
 
 # How keys are made into bits, and the dtype that says it.
 _KEY_DTYPES = {"threefry2x32": "key<fry>", "rbg": "key<rbg>", "unsafe_rbg": "key<urbg>"}
@@ -71,37 +72,20 @@ def _spread(bound: Any, shape: Any, dtype: Any) -> Any:
     return jnp.broadcast_to(cast(array, dtype), shape)
 
 
-@op(
-    "relax.random.key",
-    layout=OPAQUE,
-    lower=lambda seed, impl: jax.random.key(seed, impl=impl),
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.key", lower=lambda seed, impl: jax.random.key(seed, impl=impl), **_DRAWN)
 def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
     """The random key of a seed, an integer.
 
     `impl` is the generator: threefry2x32, or rbg and unsafe_rbg, which are faster on a TPU.
     """
-    if impl not in _KEY_DTYPES:
-        raise OpError(f"`impl` must be one of {', '.join(_KEY_DTYPES)}, found {impl}")
+    require_choice("impl", impl, _KEY_DTYPES)
     ty = _require_number("seed", seed, floating=False)
     if ty.ndim not in (-1, 0):
         raise OpError(f"`seed` must be one integer, found {counted(ty.ndim, 'dimension')}")
     return TensorType((), _KEY_DTYPES[impl])
 
 
-@op(
-    "relax.random.split",
-    layout=OPAQUE,
-    lower=lambda key, num: jax.random.split(key, num),
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.split", lower=lambda key, num: jax.random.split(key, num), **_DRAWN)
 def split(key: TensorType, num: Ints = (2,)) -> TensorType:
     """New keys out of one, in a tensor of shape `num`. The old one should not be used again."""
     _require_key(key)
@@ -111,15 +95,7 @@ def split(key: TensorType, num: Ints = (2,)) -> TensorType:
     return TensorType(num, key.dtype)
 
 
-@op(
-    "relax.random.fold_in",
-    layout=OPAQUE,
-    lower=lambda key, data: jax.random.fold_in(key, data),
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.fold_in", lower=lambda key, data: jax.random.fold_in(key, data), **_DRAWN)
 def fold_in(key: TensorType, data: Expr) -> TensorType:
     """A new key out of a key and an integer, such as the number of a step."""
     _require_key(key)
@@ -162,15 +138,7 @@ def _require_float_dtype(dtype: str | None) -> None:
         raise OpError(f"`dtype` must be a float dtype, found {dtype}")
 
 
-@op(
-    "relax.random.uniform",
-    layout=OPAQUE,
-    lower=_uniform,
-    gradient=_uniform_gradient,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.uniform", lower=_uniform, gradient=_uniform_gradient, cost=LOWERED)
 def uniform(
     key: TensorType,
     shape: ShapeExpr,
@@ -188,12 +156,8 @@ def uniform(
 
 @op(
     "relax.random.normal",
-    layout=OPAQUE,
     lower=lambda key, shape, dtype: jax.random.normal(key, shape, jax_dtype(dtype)),
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
+    **_DRAWN,
 )
 def normal(key: TensorType, shape: ShapeExpr, dtype: DType = "float32") -> TensorType:
     """Numbers drawn from the normal distribution of mean 0 and variance 1."""
@@ -208,15 +172,7 @@ def _bernoulli(key: Any, p: Any, shape: Any | None) -> Any:
     return jax.random.bernoulli(key, p if shape is None else jnp.broadcast_to(p, shape))
 
 
-@op(
-    "relax.random.bernoulli",
-    layout=OPAQUE,
-    lower=_bernoulli,
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.bernoulli", lower=_bernoulli, gradient=ZERO_GRADIENT, cost=LOWERED)
 def bernoulli(
     key: TensorType,
     p: Expr = 0.5,  # type: ignore[assignment]  # a number stands for an expression
@@ -251,15 +207,7 @@ def _randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: str) -> Any:
     return jax.random.randint(key, shape, low, high, jax_dtype(dtype))
 
 
-@op(
-    "relax.random.randint",
-    layout=OPAQUE,
-    lower=_randint,
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.randint", lower=_randint, gradient=ZERO_GRADIENT, cost=LOWERED)
 def randint(
     key: TensorType, shape: ShapeExpr, minval: Expr, maxval: Expr, dtype: DType = "int32"
 ) -> TensorType:
@@ -275,15 +223,7 @@ def _categorical(key: Any, logits: Any, shape: Any | None, axis: int) -> Any:
     return jax.random.categorical(key, logits, axis, shape).astype(jnp.int32)
 
 
-@op(
-    "relax.random.categorical",
-    layout=OPAQUE,
-    lower=_categorical,
-    gradient=ZERO_GRADIENT,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op("relax.random.categorical", lower=_categorical, gradient=ZERO_GRADIENT, cost=LOWERED)
 def categorical(
     key: TensorType, logits: TensorType, shape: ShapeExpr | None = None, axis: int = -1
 ) -> TensorType:

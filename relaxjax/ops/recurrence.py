@@ -6,7 +6,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 
 from .declare import op
@@ -52,12 +51,7 @@ def _linear_recurrence_gradient(
 
 
 def _linear_recurrence_jvp(
-    tangents: tuple[Expr | None, Expr | None],
-    y: Expr,
-    a: Expr,
-    b: Expr,
-    axis: int,
-    reverse: bool,
+    tangents: tuple[Expr | None, Expr | None], y: Expr, a: Expr, b: Expr, axis: int, reverse: bool
 ) -> Expr:
     of_a, of_b = tangents
     moved = None if of_a is None else of_a * shifted(y, axis, -1 if reverse else 1)
@@ -68,13 +62,10 @@ def _linear_recurrence_jvp(
 
 @op(
     "relax.linear_recurrence",
-    layout=OPAQUE,
     lower=_linear_recurrence,
     gradient=_linear_recurrence_gradient,
     jvp=_linear_recurrence_jvp,
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def linear_recurrence(
     a: TensorType, b: TensorType, axis: int = -1, reverse: bool = False

@@ -23,10 +23,7 @@ _REASONS = {
         "an array that a function with a rule of its own has from around it",
         f"the rule of a function leaves out what that has from around it: {_TO_DO}",
     ),
-    "deepest_rule": (
-        "an argument of a function whose rule is written nowhere",
-        _TOO_DEEP,
-    ),
+    "deepest_rule": ("an argument of a function whose rule is written nowhere", _TOO_DEEP),
 }
 REFUSED = frozenset(_REASONS)
 

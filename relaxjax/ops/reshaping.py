@@ -210,7 +210,6 @@ def _collapse(data: Any, shape: Any) -> Any:
     layout=COLLAPSED,
     lower=_collapse,
     gradient=lambda g, y, data, shape: (call("broadcast_to", g, shape_of(data)), None),
-    precision="never",
     fusion="reduction",
     cost=REDUCES,
 )
@@ -227,7 +226,6 @@ def collapse_sum_to(data: TensorType, shape: ShapeExpr) -> TensorType:
     lower=lambda data, collapse_target: _collapse(data, collapse_target.shape),
     gradient=lambda g, y, data, target: (call("broadcast_to", g, shape_of(data)), None),
     canonical=lambda data, target: call("collapse_sum_to", data, shape_of(target)),
-    precision="never",
     fusion="reduction",
     cost=REDUCES,
 )

@@ -14,7 +14,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, ShapeExpr, np_dtype
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.wording import counted
 
@@ -85,13 +84,10 @@ def _rows_gradient(g: Expr, y: Expr, values: Expr, places: Expr, shape: Expr) ->
 
 @op(
     "relax.grad.rows",
-    layout=OPAQUE,
     lower=_rows,
     gradient=_rows_gradient,
     jvp=traced_tangent("relax.grad.rows"),
-    precision="never",
     cost=MOVES,
-    fusion="opaque",
 )
 def rows(values: TensorType, places: TensorType, shape: ShapeExpr) -> TensorType:
     """The tensor of `shape` that has `values` added up in its rows at `places`, and zeros else.
@@ -132,13 +128,10 @@ def _summed_rows(values: Any, places: Any, shape: Any, on_cpu: bool = False) -> 
 
 @op(
     "relax.grad.summed_rows",
-    layout=OPAQUE,
     lower=by_platform(_summed_rows, cpu=partial(_summed_rows, on_cpu=True)),
     gradient=traced_gradient("relax.grad.summed_rows"),
     jvp=traced_tangent("relax.grad.summed_rows"),
-    precision="never",
     cost=MOVES,
-    fusion="opaque",
 )
 def summed_rows(values: TensorType, places: TensorType, shape: ShapeExpr) -> TupleType:
     """The values and places of `rows` with each place once, in order, as a pair.
@@ -168,13 +161,11 @@ def _put_rows(data: Any, values: Any, places: Any, accumulate: bool) -> Any:
 
 @op(
     "relax.grad.put_rows",
-    layout=OPAQUE,
     lower=_put_rows,
     gradient=traced_gradient("relax.grad.put_rows"),
     jvp=traced_tangent("relax.grad.put_rows"),
     precision="follow",
     cost=MOVES,
-    fusion="opaque",
 )
 def put_rows(
     data: TensorType, values: TensorType, places: TensorType, accumulate: bool = False

@@ -8,10 +8,8 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, Tuple, Var
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import GradientRule, Partial
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.wording import counted
 
 from .arrays import as_places
 from .axis_layouts import axis_rule
@@ -23,7 +21,15 @@ from .gathering import common_places, element_places, index_types, nd_places, re
 from .index import require_integers
 from .lowered_cost import LOWERED
 from .scatter_rules import Scatter, is_empty
-from .shapes import common_dtype, dims_text, never_repeated, normalize_axis, require_numbers
+from .shapes import (
+    common_dtype,
+    dims_text,
+    never_repeated,
+    normalize_axis,
+    require_choice,
+    require_ndim,
+    require_numbers,
+)
 from .traced import traced_gradient, traced_tangent
 
 _WITH_RULES = ("update", "add", "mul")
@@ -41,8 +47,7 @@ def _mean(data: Any, places: Any, updates: Any) -> Any:
 
 
 def _require_reduction(reduction: str, data: TensorType) -> None:
-    if reduction not in _REDUCTIONS:
-        raise OpError(f"`reduction` must be one of {', '.join(_REDUCTIONS)}, found {reduction}")
+    require_choice("reduction", reduction, _REDUCTIONS)
     if reduction == "mean":
         require_numbers("data", data)
 
@@ -125,7 +130,6 @@ def _jvp(name: str, scatter_of: Callable[..., Scatter]) -> Callable[..., Expr]:
     precision="follow",
     facts={"chooses": True},
     cost=LOWERED,
-    fusion="opaque",
 )
 def scatter_elements(
     data: TensorType,
@@ -146,8 +150,8 @@ def scatter_elements(
     if data.ndim >= 0:
         normalize_axis(axis, data.ndim)
     for name, ty in (("indices", indices), ("updates", updates)):
-        if -1 not in (ty.ndim, data.ndim) and ty.ndim != data.ndim:
-            raise OpError(f"`{name}` must have {counted(data.ndim, 'dimension')}, found {ty.ndim}")
+        if data.ndim >= 0:
+            require_ndim(name, ty, data.ndim)
     places, found = indices.dims or (), updates.dims or ()
     if any(map(can_prove_different, places, found)):
         raise OpError(
@@ -174,7 +178,6 @@ def _is_narrow(indices: Expr) -> bool:
 
 @op(
     "relax.scatter_nd",
-    layout=OPAQUE,
     lower=lambda data, indices, updates, reduction: _written(
         data, nd_places(indices), updates, reduction
     ),
@@ -182,7 +185,6 @@ def _is_narrow(indices: Expr) -> bool:
     jvp=_jvp("relax.scatter_nd", _slices),
     precision="follow",
     cost=MOVES,
-    fusion="opaque",
 )
 def scatter_nd(
     data: TensorType, indices: TensorType, updates: TensorType, reduction: str = "update"
@@ -236,13 +238,11 @@ def _complete_index_put(indices: Expr, **rest: Any) -> dict[str, Any]:
 
 @op(
     "relax.index_put",
-    layout=OPAQUE,
     complete=_complete_index_put,
     lower=_index_put,
     gradient=_index_put_gradient,
     precision="follow",
     cost=MOVES,
-    fusion="opaque",
 )
 def index_put(
     data: TensorType, indices: TupleType, values: TensorType, accumulate: bool = False

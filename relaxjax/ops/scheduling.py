@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, is_float
 
 from .cost_rules import MOVES, VIEWS
@@ -40,14 +39,12 @@ def _chosen(x: Any, moment: Any) -> Any:
 
 @op(
     "relax.grad.delay",
-    layout=OPAQUE,
     lower=by_platform(_barrier, cpu=_chosen),
     gradient=lambda g, y, x, moment: (g, None),
     jvp=lambda tangents, y, x, moment: (
         call("zeros_like", x) if tangents[0] is None else tangents[0]
     ),
     precision="follow",
-    fusion="opaque",
     cost=VIEWS,
 )
 def delay(x: TensorType, moment: TensorType) -> TensorType:
@@ -74,7 +71,6 @@ def require_moment(moment: TensorType) -> None:
     gradient=lambda g, y, x: g,
     jvp=lambda tangents, y, x: tangents[0],
     precision="follow",
-    fusion="opaque",
     facts={"steers": True},
     cost=MOVES,
 )

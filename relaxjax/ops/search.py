@@ -17,9 +17,17 @@ from .declare import OpError, op
 from .emit import call, scalar
 from .emit import where as choose
 from .rearranging import LIKE_DATA
-from .shapes import broadcast, common_dtype
+from .shapes import broadcast, common_dtype, require_ndim
 from .statistical import reduced_type, require_elements
 from .sugar import sugar
+
+_FOUND: dict[str, Any] = {
+    "layout": LOCATED,
+    "gradient": ZERO_GRADIENT,
+    "precision": "follow",
+    "fusion": "reduction",
+    "cost": REDUCES,
+}
 
 
 def _where_gradient(g: Expr, z: Expr, c: Expr, x: Expr, y: Expr) -> tuple[None, Expr, Expr]:
@@ -52,12 +60,8 @@ def _place_type(x: TensorType, axis: int | None, keepdims: bool) -> TensorType:
 
 @op(
     "relax.argmax",
-    layout=LOCATED,
     lower=lambda x, axis, keepdims: cast(jnp.argmax(x, axis, keepdims=keepdims), "int64"),
-    gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="reduction",
-    cost=REDUCES,
+    **_FOUND,
 )
 def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first largest element along `axis`, or in the flattened tensor."""
@@ -66,12 +70,8 @@ def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> Te
 
 @op(
     "relax.argmin",
-    layout=LOCATED,
     lower=lambda x, axis, keepdims: cast(jnp.argmin(x, axis, keepdims=keepdims), "int64"),
-    gradient=ZERO_GRADIENT,
-    precision="follow",
-    fusion="reduction",
-    cost=REDUCES,
+    **_FOUND,
 )
 def argmin(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first smallest element along `axis`, or in the flattened tensor."""
@@ -96,7 +96,6 @@ def _searched(call: Call) -> Dim:
     gradient=ZERO_GRADIENT,
     precision="follow",
     cost=counting(_searched),
-    fusion="opaque",
 )
 def bucketize(
     input_tensor: TensorType, boundaries: TensorType, out_int32: bool = False, right: bool = False
@@ -105,8 +104,7 @@ def bucketize(
 
     With `right`, those that equal the element count as below it.
     """
-    if boundaries.ndim not in (-1, 1):
-        raise OpError(f"`boundaries` must have 1 dimension, found {boundaries.ndim}")
+    require_ndim("boundaries", boundaries, 1)
     shape, ndim = input_tensor.shape, input_tensor.ndim
     dtype = "int32" if out_int32 else "int64"
     return TensorType(shape, dtype, ndim if shape is None else -1, input_tensor.vdevice)

@@ -1,6 +1,6 @@
 """What the type inference of many operators shares: axes, broadcasting, dtypes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from relaxjax.ir.dims import (
     Dim,
@@ -39,6 +39,12 @@ def require_ndim(name: str, ty: TensorType, ndim: int) -> None:
     if ty.ndim not in (-1, ndim):
         noun = "dimension" if ndim == 1 else "dimensions"
         raise OpError(f"`{name}` must have {ndim} {noun}, found {ty.ndim}")
+
+
+def require_choice(name: str, choice: str, choices: Collection[str]) -> None:
+    """What is none of the choices is an error."""
+    if choice not in choices:
+        raise OpError(f"`{name}` must be one of {', '.join(choices)}, found {choice}")
 
 
 def require_numbers(name: str, ty: TensorType) -> None:
@@ -111,10 +117,7 @@ def never_repeated(dim: Dim, wanted: Dim) -> bool:
 
 
 def broadcast(
-    lhs: TensorType,
-    rhs: TensorType,
-    dtype: str | None,
-    names: tuple[str, str] = ("`x1`", "`x2`"),
+    lhs: TensorType, rhs: TensorType, dtype: str | None, names: tuple[str, str] = ("`x1`", "`x2`")
 ) -> TensorType:
     """The type that two tensors broadcast to; `names` is what an error calls them."""
     vdevice = common_vdevice(lhs, rhs)

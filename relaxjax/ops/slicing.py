@@ -10,16 +10,21 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Constant, Expr, PrimExpr, Tuple
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.wording import counted
 
 from .axis_layouts import SLICED, axis_rule
 from .cost_rules import MOVES, PICKS
 from .creation import host_dim
 from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of
-from .shapes import bounded, common_dtype, normalize_axes, normalize_axis, positive_part
+from .shapes import (
+    bounded,
+    common_dtype,
+    normalize_axes,
+    normalize_axis,
+    positive_part,
+    require_ndim,
+)
 
 
 def _field_count(value: Expr, name: str) -> int:
@@ -190,14 +195,12 @@ def _dynamic_slice_gradient(
 
 @op(
     "relax.dynamic_strided_slice",
-    layout=OPAQUE,
     lower=_dynamic_slice,
     gradient=_dynamic_slice_gradient,
     jvp=lambda tangents, y, x, *places: call("dynamic_strided_slice", tangents[0], *places),
     precision="follow",
     facts={"data_dependent": True},
     cost=PICKS,
-    fusion="opaque",
 )
 def dynamic_strided_slice(
     x: TensorType, begin: TensorType, end: TensorType, strides: TensorType
@@ -258,10 +261,7 @@ def slice_scatter(
     if input_tensor.ndim < 0:
         return input_tensor
     along = normalize_axis(axis, input_tensor.ndim)
-    if src.ndim not in (-1, input_tensor.ndim):
-        raise OpError(
-            f"`src` must have {counted(input_tensor.ndim, 'dimension')}, found {src.ndim}"
-        )
+    require_ndim("src", src, input_tensor.ndim)
     first, last, stride = (host_dim(value) for value in (start, end, step))
     if isinstance(stride, int) and stride < 1:
         raise OpError(f"`step` must be positive, found {stride}")

@@ -9,7 +9,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr, PrimExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType, TupleType, Type
 
@@ -21,8 +20,10 @@ from .creation import host_dim
 from .declare import OpError, op
 from .emit import call
 from .index import require_integers
-from .shapes import normalize_axis, with_dtype
+from .shapes import normalize_axis, require_ndim, with_dtype
 from .unary import require_float
+
+_SORTED: dict[str, Any] = {"layout": ONE_AXIS, "precision": "follow", "cost": SORTS}
 
 
 def _sorted(data: Any, axis: int, descending: bool) -> tuple[Any, Any]:
@@ -51,16 +52,7 @@ def _require_axis(data: TensorType, axis: int) -> int:
     return normalize_axis(axis, data.ndim) if data.ndim >= 0 else axis
 
 
-@op(
-    "relax.sort",
-    layout=ONE_AXIS,
-    lower=_sort,
-    gradient=_sort_gradient,
-    precision="follow",
-    facts={"chooses": True},
-    cost=SORTS,
-    fusion="opaque",
-)
+@op("relax.sort", lower=_sort, gradient=_sort_gradient, facts={"chooses": True}, **_SORTED)
 def sort(data: TensorType, axis: int = -1, descending: bool = False) -> TensorType:
     """The elements along `axis` in ascending order, or in descending order."""
     _require_axis(data, axis)
@@ -71,15 +63,7 @@ def _argsort(data: Any, axis: int, descending: bool, dtype: str) -> Any:
     return cast(_sorted(data, axis, descending)[1], dtype)
 
 
-@op(
-    "relax.argsort",
-    layout=ONE_AXIS,
-    lower=_argsort,
-    gradient=ZERO_GRADIENT,
-    precision="follow",
-    cost=SORTS,
-    fusion="opaque",
-)
+@op("relax.argsort", lower=_argsort, gradient=ZERO_GRADIENT, **_SORTED)
 def argsort(
     data: TensorType, axis: int = -1, descending: bool = False, dtype: DType = "int32"
 ) -> TensorType:
@@ -116,16 +100,7 @@ def _topk_gradient(
     return (call("scatter_elements", zeros, places, values, axis=axis),)
 
 
-@op(
-    "relax.topk",
-    layout=ONE_AXIS,
-    lower=_topk,
-    gradient=_topk_gradient,
-    precision="follow",
-    facts={"chooses": True},
-    cost=SORTS,
-    fusion="opaque",
-)
+@op("relax.topk", lower=_topk, gradient=_topk_gradient, facts={"chooses": True}, **_SORTED)
 def topk(
     data: TensorType,
     k: int = 1,
@@ -189,13 +164,11 @@ _TRUE, _FALSE = PrimExpr(True), PrimExpr(False)
 
 @op(
     "relax.unique",
-    layout=OPAQUE,
     lower=_concrete(_unique),
     gradient=ZERO_GRADIENT,
     facts={"data_dependent": True},
     cost=SORTS,
     precision="follow",
-    fusion="opaque",
 )
 def unique(
     x: TensorType,
@@ -231,13 +204,11 @@ def _nonzero(x: Any) -> Any:
 
 @op(
     "relax.nonzero",
-    layout=OPAQUE,
     lower=_concrete(_nonzero),
     gradient=ZERO_GRADIENT,
     facts={"data_dependent": True},
     cost=REDUCES,
     precision="follow",
-    fusion="opaque",
 )
 def nonzero(x: TensorType) -> TensorType:
     """The places of the elements that are not 0: a row for each axis, a column for each place."""
@@ -260,12 +231,9 @@ def _drawn(call: Call) -> Dim:
 
 @op(
     "relax.multinomial_from_uniform",
-    layout=OPAQUE,
     lower=_multinomial,
     gradient=ZERO_GRADIENT,
     cost=counting(_drawn),
-    precision="never",
-    fusion="opaque",
 )
 def multinomial_from_uniform(
     prob: TensorType, uniform_sample: TensorType, sample_indices: TensorType, dtype: DType = "int64"
@@ -273,8 +241,7 @@ def multinomial_from_uniform(
     """A class for each draw from [0, 1), of the distribution in row `sample_indices[i]`."""
     parts = {"prob": prob, "uniform_sample": uniform_sample, "sample_indices": sample_indices}
     for name, ty in parts.items():
-        if ty.ndim not in (-1, 2):
-            raise OpError(f"`{name}` must have 2 dimensions, found {ty.ndim}")
+        require_ndim(name, ty, 2)
     require_integers(sample_indices, "sample_indices")
     require_float(prob, "prob")
     require_float(uniform_sample, "uniform_sample")

@@ -67,10 +67,7 @@ log2 = float_only(
     {"inverse": "relax.exp2"},
 )
 log10 = float_only(
-    "log10",
-    jnp.log10,
-    "Logarithm to the base 10.",
-    lambda g, y, x: g / (scalar(_LOG_10, x) * x),
+    "log10", jnp.log10, "Logarithm to the base 10.", lambda g, y, x: g / (scalar(_LOG_10, x) * x)
 )
 logit = float_only(
     "logit",
@@ -106,10 +103,7 @@ lgamma = float_only(
     lambda g, y, x: g * call("digamma", x),
 )
 digamma = float_only(
-    "digamma",
-    lax.digamma,
-    "Derivative of lgamma.",
-    lambda g, y, x: g * call("polygamma", x, 1),
+    "digamma", lax.digamma, "Derivative of lgamma.", lambda g, y, x: g * call("polygamma", x, 1)
 )
 sinc = float_only(
     "sinc",
@@ -129,7 +123,6 @@ def _polygamma(x: Any, n: int) -> Any:
     "relax.polygamma",
     lower=_polygamma,
     gradient=lambda g, y, x, n: g * call("polygamma", x, n + 1),
-    precision="never",
     fusion="elementwise",
     facts={"elementwise": True},
     cost=TRANSCENDENTAL,
@@ -156,7 +149,6 @@ def _logsumexp_gradient(
     layout=REDUCED,
     lower=lambda x, axis, keepdims: jax.nn.logsumexp(x, axis, keepdims=keepdims),
     gradient=_logsumexp_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_input(TRANSCENDENTAL_FLOPS + 3),
 )

@@ -16,17 +16,7 @@ from .axis_layouts import REDUCED
 from .conversions import Axes
 from .cost_rules import REDUCES, SORTS, CostRule, per_input
 from .declare import OpError, op
-from .emit import (
-    call,
-    dims_of,
-    dtype_of,
-    narrow,
-    ndim_of,
-    number,
-    scalar,
-    shape_of,
-    wide,
-)
+from .emit import call, dims_of, dtype_of, narrow, ndim_of, number, scalar, shape_of, wide
 from .shapes import (
     dims_text,
     element_count,
@@ -97,7 +87,6 @@ def reduction(
         lower=lower,
         gradient=gradient,
         jvp=jvp,
-        precision="never",
         fusion="reduction",
         facts={"chooses": True} if of_some else {},
         cost=cost,
@@ -322,10 +311,8 @@ def _median_of_rows_gradient(g: Expr, x: Expr, axis: Any, keepdims: bool) -> Exp
     layout=REDUCED,
     lower=_median,
     gradient=_median_gradient,
-    precision="never",
     facts={"chooses": True},
     cost=SORTS,
-    fusion="opaque",
 )
 def median(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> Type:
     """Median along `axis`: the lower middle one of the sorted elements.

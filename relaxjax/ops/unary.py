@@ -98,13 +98,14 @@ def _one_plus_square(g: Expr, x: Expr) -> Expr:
     return scalar(1, g) + x * x
 
 
-def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
+def _rounding(name: str, function: Callable[..., Any], doc: str, **facts: Any) -> Op:
     """`function` where there is something to round, nothing on integers and bools."""
 
     def rounded(x: Any) -> Any:
         return function(x) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
-    return rounded
+    facts = {"idempotent": True, **facts, "jumps": True}
+    return elementwise(name, rounded, doc, ZERO_GRADIENT, facts)
 
 
 def _abs(x: Any) -> Any:
@@ -185,9 +186,7 @@ atanh = float_only(
     lambda g, y, x: g / _one_minus_square(g, x),
     {"odd": True},
 )
-ceil = elementwise(
-    "ceil", _of_floats(lax.ceil), "Rounded up.", ZERO_GRADIENT, {"idempotent": True, "jumps": True}
-)
+ceil = _rounding("ceil", lax.ceil, "Rounded up.")
 cos = float_only("cos", lax.cos, "Cosine.", lambda g, y, x: -g * call("sin", x), {"even": True})
 cosh = float_only(
     "cosh", jnp.cosh, "Hyperbolic cosine.", lambda g, y, x: g * call("sinh", x), {"even": True}
@@ -206,13 +205,7 @@ exp = float_only(
     lambda g, y, x: g * y,
     {"inverse": "relax.log", "nonnegative": True},
 )
-floor = elementwise(
-    "floor",
-    _of_floats(lax.floor),
-    "Rounded down.",
-    ZERO_GRADIENT,
-    {"idempotent": True, "jumps": True},
-)
+floor = _rounding("floor", lax.floor, "Rounded down.")
 log = float_only("log", lax.log, "Natural logarithm.", lambda g, y, x: g / x)
 negative = elementwise(
     "negative",
@@ -222,13 +215,7 @@ negative = elementwise(
     {"involution": True, "odd": True, "linear": True},
     of_complex=True,
 )
-round = elementwise(
-    "round",
-    _of_floats(jnp.round),
-    "Rounded to the nearest integer, a half to the even one.",
-    ZERO_GRADIENT,
-    {"idempotent": True, "jumps": True},
-)
+round = _rounding("round", jnp.round, "Rounded to the nearest integer, a half to the even one.")
 rsqrt = float_only(
     "rsqrt",
     lax.rsqrt,
@@ -273,13 +260,7 @@ tanh = float_only(
     lambda g, y, x: g * (scalar(1, x) - y * y),
     {"odd": True},
 )
-trunc = elementwise(
-    "trunc",
-    _of_floats(jnp.trunc),
-    "Rounded towards zero.",
-    ZERO_GRADIENT,
-    {"idempotent": True, "odd": True, "jumps": True},
-)
+trunc = _rounding("trunc", jnp.trunc, "Rounded towards zero.", odd=True)
 
 isfinite = predicate("isfinite", jnp.isfinite, "Whether x is neither infinite nor NaN.")
 isinf = predicate("isinf", jnp.isinf, "Whether x is infinite.")

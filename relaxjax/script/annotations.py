@@ -8,13 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from relaxjax.ir.device_mesh import (
-    DeviceMesh,
-    Placement,
-    as_mesh,
-    is_module_read,
-    placement_parts,
-)
+from relaxjax.ir.device_mesh import DeviceMesh, Placement, as_mesh, is_module_read, placement_parts
 from relaxjax.ir.dims import Dim, as_dim
 from relaxjax.ir.expr import Call, PrimExpr, ShapeExpr, Var
 from relaxjax.ir.global_info import VDevice

@@ -39,9 +39,7 @@ def save_archive(
     write_program(path, _ARCHIVE, mod, tensors)
 
 
-def load_archive(
-    path: str | os.PathLike[str],
-) -> tuple[IRModule, dict[str, np.ndarray[Any, Any]]]:
+def load_archive(path: str | os.PathLike[str]) -> tuple[IRModule, dict[str, np.ndarray[Any, Any]]]:
     """The module and the parameters of an archive. Nothing that the file holds is executed."""
     mod, tensors = read_program(path, _ARCHIVE)
     foreign = [name for name in tensors if not name.startswith(_PARAMS)]

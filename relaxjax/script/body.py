@@ -12,24 +12,47 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import TupleType, Type
 
 from .binding import Binder
-from .branches import (
-    docless,
-    last_bindings,
-    result_annotation,
-    result_name,
-    with_return_behind,
-)
+from .branches import docless, last_bindings, result_annotation, result_name, with_return_behind
 from .endings import block_outputs, calls, choice_name, early_return, no_result
 from .errors import ScriptError
 from .evaluate import Evaluator
 from .forms import DataflowForm, FuncAttrs, Macro, MatchCastForm, OutputForm
 from .macro import bind_arguments
 from .purity import impure_call
-from .refused import REFUSED
 from .scope import Scope
 from .signature import Signature, function_form, read_signature, read_type
 from .source import Source
 from .values import as_expr
+
+_NO_LOOPS = (
+    "Relax has no loops: write the steps out with a comprehension over Python values, "
+    "or let a function call itself."
+)
+_NO_STATE = "Relax has no state: bind a new name, as in `y = R.add(y, x)`."
+_OUTSIDE = "Do it outside, in Python: a script sees the names around it."
+
+REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
+    ast.For: ("`for`", _NO_LOOPS),
+    ast.AsyncFor: ("`async for`", _NO_LOOPS),
+    ast.While: ("`while`", _NO_LOOPS),
+    ast.Break: ("`break`", _NO_LOOPS),
+    ast.Continue: ("`continue`", _NO_LOOPS),
+    ast.AugAssign: ("an assignment such as `y += x`", _NO_STATE),
+    ast.Delete: ("`del`", _NO_STATE),
+    ast.Global: ("`global`", _NO_STATE),
+    ast.Nonlocal: ("`nonlocal`", _NO_STATE),
+    ast.Import: ("`import`", _OUTSIDE),
+    ast.ImportFrom: ("`import`", _OUTSIDE),
+    ast.ClassDef: ("`class`", "Only a whole module is a class, under @I.ir_module."),
+    ast.AsyncFunctionDef: ("`async def`", "Write `def`, under @R.function."),
+    ast.AsyncWith: ("`async with`", "The one block is `with R.dataflow():`."),
+    ast.Try: ("`try`", "Relax has no exceptions."),
+    ast.TryStar: ("`try`", "Relax has no exceptions."),
+    ast.Raise: ("`raise`", "Relax has no exceptions; write R.assert_op(condition, ...)."),
+    ast.Assert: ("`assert`", "Write R.assert_op(condition, ...)."),
+    ast.Match: ("`match`", "Write `if` and `else`."),
+}
+
 
 _IN_BLOCK = "`{name}` is visible only inside its dataflow block, unless R.output names it."
 _IN_BRANCH = "`{name}` is bound inside a branch of `if`, which only the last name of it leaves."
@@ -166,9 +189,7 @@ class Body:
 
     def _refuse_unused(self, node: ast.Expr, why: str) -> None:
         raise self.evaluator.refusal(
-            node,
-            f"the value of this statement is not used: {why}",
-            "Bind it to a name: `_ = ...`.",
+            node, f"the value of this statement is not used: {why}", "Bind it to a name: `_ = ...`."
         )
 
     # Dataflow blocks

@@ -276,11 +276,7 @@ class Evaluator:
         return infer(Call(callee, tuple(map(as_expr, args)), span=self.source.span(node)))
 
     def _call_python(
-        self,
-        node: ast.Call,
-        callee: Callable[..., Any],
-        args: list[Any],
-        named: dict[str, Any],
+        self, node: ast.Call, callee: Callable[..., Any], args: list[Any], named: dict[str, Any]
     ) -> Any:
         """A call that is made while the script is read: an operator's, or any Python function's."""
         try:

@@ -54,19 +54,10 @@ __all__ = [
     "uint64",
 ]
 
-bool = _ScalarType("bool")
-int8 = _ScalarType("int8")
-int16 = _ScalarType("int16")
-int32 = _ScalarType("int32")
-int64 = _ScalarType("int64")
-uint8 = _ScalarType("uint8")
-uint16 = _ScalarType("uint16")
-uint32 = _ScalarType("uint32")
-uint64 = _ScalarType("uint64")
-float16 = _ScalarType("float16")
+bool, int8, int16, int32, int64 = map(_ScalarType, ("bool", "int8", "int16", "int32", "int64"))
+uint8, uint16, uint32, uint64 = map(_ScalarType, ("uint8", "uint16", "uint32", "uint64"))
+float16, float32, float64 = map(_ScalarType, ("float16", "float32", "float64"))
 bfloat16 = _ScalarType("bfloat16")
-float32 = _ScalarType("float32")
-float64 = _ScalarType("float64")
 
 
 def __getattr__(name: str) -> _Any:

@@ -135,11 +135,7 @@ class _Gathering:
         return replace(seq, blocks=tuple(blocks))
 
     def _binding(
-        self,
-        binding: Binding,
-        splits: Mapping[Var, Splits],
-        rows: Splits,
-        gathered: _Gathered,
+        self, binding: Binding, splits: Mapping[Var, Splits], rows: Splits, gathered: _Gathered
     ) -> Iterator[Binding]:
         """A binding, behind those of what it needs all of."""
         value = binding.value

@@ -11,13 +11,7 @@ from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.types import TupleType
 from relaxjax.trainable.arguments import MEND, Arguments, required_function
-from relaxjax.trainable.names import (
-    ADJOINT,
-    OPTIM_STATE,
-    OPTIM_STATE_NAMES,
-    OPTIMIZER,
-    TRAIN_STEP,
-)
+from relaxjax.trainable.names import ADJOINT, OPTIM_STATE, OPTIM_STATE_NAMES, OPTIMIZER, TRAIN_STEP
 from relaxjax.trainable.storage import Storage, params_of, states_of
 
 from .inputs import admit, device_dtype, static_shape, to_device

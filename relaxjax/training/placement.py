@@ -15,13 +15,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_hash
 from relaxjax.lowering.target import Place
 from relaxjax.trainable.names import OPTIM_STATE
-from relaxjax.trainable.sharding import (
-    WHOLE,
-    Distribution,
-    Split,
-    named_sharding,
-    stored_splits,
-)
+from relaxjax.trainable.sharding import WHOLE, Distribution, Split, named_sharding, stored_splits
 from relaxjax.trainable.sharding_rules import check_samples_divide
 
 from .devices.processes import agree, are_several, whole_from_each

@@ -1,5 +1,6 @@
 """One training step as one executable."""
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,15 +11,18 @@ from weakref import WeakKeyDictionary
 import jax
 import jax.numpy as jnp
 
+from relaxjax.ir.dim_variables import substitute_dim
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import operator_name
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import Executable
+from relaxjax.lowering.arguments import Symbols, bind
 from relaxjax.lowering.traits import has_symbols, needs_x64, reachable
+from relaxjax.ops.cost import function_cost
 from relaxjax.ops.platform import PLATFORM
-from relaxjax.passes.infrastructure.kept_executables import KeptExecutable, flops_of
+from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
 from relaxjax.passes.training.fuse_train_step import with_calls
 from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import LOSS_SCALE, OPTIM_STATE, TRAIN_STEP
@@ -139,7 +143,7 @@ class TrainStep:
         """`one`, or what is kept of it on disk, or to be kept."""
         return self.one if self._kept is None or self._kept.is_plain else self._kept
 
-    def best_count(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int:
+    def best_count(self, inputs: Arrays, targets: Arrays) -> int:
         """How many steps one call had better make, by what a step computes.
 
         One with convolutions takes so long that several a call gain nothing.
@@ -150,12 +154,17 @@ class TrainStep:
         if not arrays or most <= 1 or not all(map(is_on_host, arrays)):
             return 1
         if shapes not in self._counts:
-            args = state, inputs, targets
-            kept = self._kept
-            flops = flops_of(self.one.lower(*args)) if kept is None else kept.flops(args)
-            is_small = flops is not None and flops < _SMALL_STEP and not self._has_convolutions
+            is_small = not self._has_convolutions and self._flops(arrays) < _SMALL_STEP
             self._counts[shapes] = min(most, _STEPS_PER_CALL) if is_small else 1
         return self._counts[shapes]
+
+    def _flops(self, batch: Arrays) -> float:
+        """The floating-point operations of a step on such a batch; many where they are unknown."""
+        function = self._mod.relax_functions()[TRAIN_STEP]
+        cost, symbols = function_cost(function, self._mod), Symbols()
+        bind(function.params[-len(batch) :], batch, symbols, TRAIN_STEP)
+        count = None if cost is None else substitute_dim(cost.flops, symbols.values)
+        return count if isinstance(count, int) else math.inf
 
     @cached_property
     def _has_convolutions(self) -> bool:

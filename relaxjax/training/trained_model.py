@@ -274,7 +274,7 @@ class TrainedModel:
             inputs, targets = self._admission.admitted(*batch)
             if elsewhere((*inputs, *targets), self.device):
                 return 1
-            return self._step.best_count(self._state, inputs, targets)
+            return self._step.best_count(inputs, targets)
 
     def rows_of_process(self, samples: int) -> slice:
         """The samples of a batch of so many that this process, of several, is to train on."""

@@ -11,13 +11,6 @@ from relaxjax.ir.tensor_json import can_write, decode_tensor, encode_tensor, ten
 
 from .nd import NDArray, array, unwrapped
 
-__all__ = [
-    "load_param_dict",
-    "load_param_dict_from_file",
-    "save_param_dict",
-    "save_param_dict_to_file",
-]
-
 # The mark, the count of names, each with its length, the count of arrays, and the arrays.
 _MARK = struct.pack("<QQ", 0xF7E58D4F05049CB7, 0)
 _COUNT = struct.Struct("<Q")

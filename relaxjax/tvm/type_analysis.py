@@ -18,20 +18,6 @@ from relaxjax.ir.walk import (
     type_symbols,
 )
 
-__all__ = [
-    "BaseCheckResult",
-    "collect_non_negative_expressions",
-    "definable_tir_vars_in_type",
-    "defined_symbolic_vars",
-    "derive_call_ret_type",
-    "erase_to_well_defined",
-    "free_symbolic_vars",
-    "get_static_type",
-    "tir_vars_in_type",
-    "type_base_check",
-    "type_lca",
-]
-
 
 class BaseCheckResult(IntEnum):
     """Whether a value of one type may stand where another is expected."""

@@ -56,9 +56,8 @@ def test_without_the_keyword_the_error_names_it() -> None:
 
 
 def test_what_is_no_number_stays_an_error() -> None:
-    with pytest.raises(
-        TypeError, match=r"`x` is 'mean' of type str: leave it out of `argnums`, or "
-    ):
+    match = r"`x` is 'mean' of type str: leave it out of `argnums`, or "
+    with pytest.raises(TypeError, match=match):
         relaxjax.grad(lambda x: 1.0, allow_int=True)("mean")
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from full import how_many
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 from random_losses import Step, loss_of, steps
 
@@ -60,19 +60,19 @@ def test_random_programs() -> None:
         try:
             expected = derivative(jax, recipe)
         except (NotImplementedError, TypeError):
-            return  # JAX has no such derivative, as no tangents of functions with a `custom_vjp`
-        if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(expected)):
-            try:
-                found = derivative(relaxjax, recipe)
-            except UnsupportedPrimitiveError as error:
-                if "go through a lax.cond whose condition jax.vmap maps" not in str(error):
-                    raise
-                return
-            agree(found, expected)
-            said += 1
+            reject()  # JAX has no such derivative, as no tangents of functions with a `custom_vjp`
+        assume(all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(expected)))
+        try:
+            found = derivative(relaxjax, recipe)
+        except UnsupportedPrimitiveError as error:
+            if "go through a lax.cond whose condition jax.vmap maps" not in str(error):
+                raise
+            reject()
+        agree(found, expected)
+        said += 1
 
     one()
-    assert said > 0.8 * PROGRAMS
+    assert said >= PROGRAMS
 
 
 def agree(found: Any, expected: Any) -> None:

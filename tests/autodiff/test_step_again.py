@@ -1,8 +1,10 @@
 """A step on a state like one before: what is known of that is taken, and nothing that is not."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import Mock
 
 import chex
 import jax
@@ -140,6 +142,40 @@ def test_parameters_that_were_put_in_are_those_that_are_moved(firsts: list[Any])
     wide = {"layer": replace(state.params["layer"], weight=signed_array(4, 6))}
     state, _ = step(replace(state, params=wide), batch())
     assert (len(firsts), state.params["layer"].weight.shape) == (2, (4, 6))
+
+
+def test_arrays_put_into_the_dicts_of_the_last_state(firsts: list[Any]) -> None:
+    step, state = begun(optax.sgd(0.1))
+    for _ in range(2):
+        state, _ = step(state, batch())
+    for weight in (signed_array(4, 3, seed=9), np.asarray(signed_array(4, 6))):
+        state.params["layer"] = replace(state.params["layer"], weight=weight)
+        expected = loss(state.params, batch())
+        state, value = step(state, batch())
+        chex.assert_trees_all_close(value, expected, rtol=1e-6)
+    assert (len(firsts), state.params["layer"].weight.shape) == (2, (4, 6))
+
+
+def test_of_the_last_state_alone_the_kinds_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, state = begun(optax.sgd(0.1))
+    asked = Mock(wraps=step_again._kinds)
+    monkeypatch.setattr(step_again, "_kinds", asked)
+    for _ in range(3):
+        state, _ = step(state, batch())
+    asked.reset_mock()
+    state, _ = step(state, batch())
+    asked.assert_not_called()
+    state, _ = step(replace(state), batch())
+    asked.assert_called_once()
+
+
+def test_a_state_that_nobody_has_is_freed() -> None:
+    step, state = begun(optax.sgd(0.1))
+    for _ in range(3):
+        state, _ = step(state, batch())
+    weight = weakref.ref(state.params["layer"].weight)
+    del state
+    assert weight() is None
 
 
 def test_another_precision_is_a_first_step(firsts: list[Any]) -> None:

@@ -48,11 +48,9 @@ def test_errors_of_the_registry() -> None:
     register_backend("mine", compile)
     with pytest.raises(ValueError, match="a backend `mine` is registered already: pass override"):
         register_backend("mine", compile)
-    with pytest.raises(
-        ValueError, match=r"of the backend `yours` is named `yours\.…`, found `mine"
-    ):
+    match = r"of the backend `yours` is named `yours\.…`, found `mine"
+    with pytest.raises(ValueError, match=match):
         register_backend("yours", compile, patterns=[EXP])
-    with pytest.raises(
-        KeyError, match=r"no backend `min` is registered: there are .*; did you mean `mine`"
-    ):
+    match = r"no backend `min` is registered: there are .*; did you mean `mine`"
+    with pytest.raises(KeyError, match=match):
         get_backend("min")

@@ -92,8 +92,7 @@ def test_logsumexp_of_what_is_infinite(row: list[float], expected: float) -> Non
 REGION = parse_function("""
     @R.function
     def region(x: R.Tensor(("n", 2), "float32"), dims: R.Shape(["m"])):
-        n = T.int64()
-        m = T.int64()
+        n, m = T.int64(), T.int64()
         R.func_attr({"Codegen": "numpy"})
         a = R.broadcast_to(x, R.shape([m, n, 2]))
         b = R.sum(a, axis=0)

@@ -156,9 +156,8 @@ def test_long_attention_and_tables_are_timed(monkeypatch: pytest.MonkeyPatch) ->
         (device_forms.long_row, next(iter(device_forms.BY_CUDNN))),
         (device_forms.offload_row, device_forms.OFFLOADED[0]),
     ):
-        with pytest.raises(
-            AssertionError, match=r"there is no GPU of NVIDIA's|a CPU has no memory"
-        ):
+        match = r"there is no GPU of NVIDIA's|a CPU has no memory"
+        with pytest.raises(AssertionError, match=match):
             row_of(name, True)
 
 

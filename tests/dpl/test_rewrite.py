@@ -378,7 +378,6 @@ def test_values_for_bindings_that_cannot_be() -> None:
         one, *_, both = values
         return {one: R.exp(both)}
 
-    with pytest.raises(
-        ValueError, match="no order for `one`, `used`, `both`: they would need each other"
-    ):
+    match = "no order for `one`, `used`, `both`: they would need each other"
+    with pytest.raises(ValueError, match=match):
         rewrite_bindings(context, circular, branches)

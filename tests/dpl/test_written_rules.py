@@ -13,14 +13,12 @@ RULE = """
 
     @R.function
     def replacement(a: R.Tensor(("m", "n"), "float32")):
-        cls = Module
-        b = cls.helper(a)
+        b = Module.helper(a)
         return b
 
     @R.function(private=True)
     def helper(a: R.Tensor(("m", "n"), "float32")) -> R.Tensor(("m", "n"), "float32"):
-        cls = Module
-        b = cls.inner(a)
+        b = Module.inner(a)
         return b
 
     @R.function(private=True)
@@ -46,8 +44,7 @@ OTHER = """
 
     @R.function
     def replacement(a: R.Tensor(("m", "n"), "float32")):
-        cls = Module
-        b = cls.helper(a)
+        b = Module.helper(a)
         return b
 
     @R.function(private=True)
@@ -73,8 +70,7 @@ def test_private_functions_come_along_with_the_replacement_that_calls_them() -> 
         parse_functions("""
             @R.function(private=True)
             def helper(a: R.Tensor(("m", "n"), "float32")) -> R.Tensor(("m", "n"), "float32"):
-                cls = Module
-                b = cls.inner(a)
+                b = Module.inner(a)
                 return b
 
             @R.function(private=True)
@@ -83,8 +79,7 @@ def test_private_functions_come_along_with_the_replacement_that_calls_them() -> 
 
             @R.function
             def main(x: R.Tensor(("p", 3), "float32")):
-                cls = Module
-                y = cls.helper(x)
+                y = Module.helper(x)
                 return y
             """),
     )
@@ -174,8 +169,7 @@ SIZED = """
 
     @R.function
     def replacement(a: R.Tensor(("m", "n"), "float32"), b: R.Tensor(("n", "m"), "float32")):
-        m = T.int64()
-        n = T.int64()
+        m, n = T.int64(), T.int64()
         s = R.reshape(a, R.shape([m * n]))
         z = R.full(R.shape([m]), R.const(0.0), dtype="float32")
         c = R.call_pure_packed("f", s, b, z, n + 1, ty_args=R.Tensor((m, m), "float32"))
@@ -225,8 +219,7 @@ def test_a_pattern_finds_shapes_written_in_its_dimensions() -> None:
     text = """
         @R.function
         def pattern(a: R.Tensor(("m", "n"), "float32")):
-            m = T.int64()
-            n = T.int64()
+            m, n = T.int64(), T.int64()
             return R.reshape(a, R.shape([n, m]))
 
         @R.function

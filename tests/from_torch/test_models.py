@@ -105,9 +105,8 @@ def test_a_model_of_fixed_sizes_is_planned_for_a_budget() -> None:
 
 
 def test_a_size_that_torch_did_not_export_for() -> None:
-    with pytest.raises(
-        ValueError, match=r"`n` is to be 65, but .* exported the model for n \(2 to"
-    ):
+    match = r"`n` is to be 65, but .* exported the model for n \(2 to"
+    with pytest.raises(ValueError, match=match):
         read("cnn").with_sizes(n=65)
 
 

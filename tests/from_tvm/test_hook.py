@@ -63,9 +63,8 @@ def test_a_tvm_that_is_imported_already_is_an_error(monkeypatch: pytest.MonkeyPa
     real = ModuleType("tvm")
     real.__file__ = "site-packages/tvm/__init__.py"
     monkeypatch.setitem(sys.modules, "tvm", real)
-    with pytest.raises(
-        RealTvmError, match=r"`tvm` is imported already, from site-packages.*: call .* has not"
-    ):
+    match = r"`tvm` is imported already, from site-packages.*: call .* has not"
+    with pytest.raises(RealTvmError, match=match):
         install()
     assert not is_installed()
     uninstall()

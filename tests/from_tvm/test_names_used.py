@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from parsing import parse_functions, parse_main
+from parsing import parse_flow, parse_main
 
 import relaxjax.tvm
 from relaxjax.dpl import DFPattern, is_op, wildcard
@@ -165,14 +165,8 @@ def test_a_product_with_what_follows_it() -> None:
         residual_bin_op=lambda result, x: R.multiply(result, R.astype(x, "float32")),
         residual_activation=R.nn.gelu,
     )
-    expected = parse_functions("""
-@R.function
-def main(
-    x: R.Tensor((2, 3), "float16"),
-    y: R.Tensor((4, 3, 3), "float16"),
-    bias: R.Tensor((3,), "float32"),
-) -> R.Tensor((4, 2, 3), "float32"):
-    with R.dataflow():
+    expected = parse_flow(
+        """
         lv = R.permute_dims(y, axes=[0, -1, -2])
         lv1 = R.matmul(x, lv, out_dtype="float32")
         lv2 = R.add(lv1, bias)
@@ -180,9 +174,11 @@ def main(
         lv4 = R.astype(x, "float32")
         lv5 = R.multiply(lv3, lv4)
         gv = R.nn.gelu(lv5)
-        R.output(gv)
-    return gv
-""")
+        """,
+        x='R.Tensor((2, 3), "float16")',
+        y='R.Tensor((4, 3, 3), "float16")',
+        bias=(3,),
+    )
     assert_structural_equal(mod, expected)
     plain = relax.testing.get_relax_matmul_module((2, 3), (3, 5), "float32")
     assert [str(param.ty.shape) for param in plain["main"].params] == ["(2, 3)", "(3, 5)"]

@@ -75,7 +75,6 @@ def test_bytes_that_are_wrong(data: bytes, message: str) -> None:
 
 
 def test_what_is_no_number_is_not_written() -> None:
-    with pytest.raises(
-        TypeError, match="parameters are arrays of numbers, but `x` is of dtype <U1"
-    ):
+    match = "parameters are arrays of numbers, but `x` is of dtype <U1"
+    with pytest.raises(TypeError, match=match):
         runtime.save_param_dict({"x": np.array(["a"])})

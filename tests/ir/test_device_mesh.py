@@ -137,9 +137,8 @@ def test_axes_without_a_name_each_that_xla_reads(axes: object) -> None:
 
 
 def test_of_many_sizes_that_would_do_the_largest_are_named() -> None:
-    with pytest.raises(
-        ValueError, match=r"equal parts: 315, 360, 420, 504, 630, 840, 1260 or 2520"
-    ):
+    match = r"equal parts: 315, 360, 420, 504, 630, 840, 1260 or 2520"
+    with pytest.raises(ValueError, match=match):
         TensorType((2520, 13), "float32", placement=Placement(DeviceMesh(11, range(11)), (0,)))
 
 

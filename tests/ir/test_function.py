@@ -70,9 +70,8 @@ def test_a_body_that_is_an_expression_alone_is_the_result_of_a_sequence() -> Non
     assert FunctionPattern((wildcard(),), twice).match(function)
     normal = Normalize()(IRModule({"main": function}))
     well_formed(normal)
-    with pytest.raises(
-        TypeError, match="the body of a function must be an expression, found `None`"
-    ):
+    match = "the body of a function must be an expression, found `None`"
+    with pytest.raises(TypeError, match=match):
         Function((x,), None)  # type: ignore[arg-type]  # what is tested
     with pytest.raises(TypeError, match="a branch must be an expression, found `2`"):
         If(flag, x, 2)  # type: ignore[arg-type]  # what is tested

@@ -156,9 +156,8 @@ def test_the_name_of_another_operator_is_taken() -> None:
 @pytest.mark.usefixtures("table")
 def test_an_unknown_operator_is_an_error_that_suggests_near_misses() -> None:
     register(operator(DATA))
-    with pytest.raises(
-        KeyError, match=r"there is no operator `test\.opp`; did you mean `test\.op`\?"
-    ):
+    match = r"there is no operator `test\.opp`; did you mean `test\.op`\?"
+    with pytest.raises(KeyError, match=match):
         get_op("test.opp")
     assert did_you_mean("zzz", ["relax.add"]) == ""
     assert did_you_mean("aab", ["aaa", "aac"]) in (

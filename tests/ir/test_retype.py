@@ -44,8 +44,7 @@ def main(x: R.Tensor((2,), "float32")) -> R.Tensor(dtype="float32"):
 OUTPUTS = """
 @R.function
 def main(x: R.Tensor((2,), "float32")) -> R.Tensor(dtype="float32"):
-    cls = Module
-    t = cls.pair(x)
+    t = Module.pair(x)
     y = t[0]
     return y
 
@@ -84,8 +83,7 @@ def test_a_function_that_others_call_keeps_its_declared_type() -> None:
         + """
 @R.function
 def other(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 2), "float32")):
-    cls = Module
-    y = cls.main(x, w)
+    y = Module.main(x, w)
     return y
 """
     )

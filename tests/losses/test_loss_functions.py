@@ -92,9 +92,8 @@ def test_a_rule_of_jax_for_going_back_is_not_lost() -> None:
 
     straight.defvjp(lambda x: (straight(x), x.shape), lambda shape, g: (jnp.full(shape, g),))
     loss = from_jax(lambda scores: straight(scores), name="rounded")
-    with pytest.raises(
-        TypeError, match=r"`rounded`: a rule by jax\.custom_vjp .* Give the loss itself"
-    ):
+    match = r"`rounded`: a rule by jax\.custom_vjp .* Give the loss itself"
+    with pytest.raises(TypeError, match=match):
         loss(SCORES)
 
 

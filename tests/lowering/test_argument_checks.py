@@ -155,9 +155,8 @@ def test_something_that_is_no_tensor() -> None:
         1.0,
     )
     given = {"x": X}
-    with pytest.raises(
-        ArgumentError, match=r"`scale`: `x` must be a tensor, found (?s:.*) of type dict"
-    ):
+    match = r"`scale`: `x` must be a tensor, found (?s:.*) of type dict"
+    with pytest.raises(ArgumentError, match=match):
         run("scale", given, 1.0)
 
 
@@ -312,9 +311,8 @@ def test_int64_follows_the_setting_of_jax() -> None:
     with jax.enable_x64(True):
         assert run("labels", labels).dtype == "int64"
         assert run("labels", jnp.asarray(labels, "int32")).dtype == "int64"
-    with pytest.raises(
-        ArgumentError, match="`labels`: `i` needs int64, which JAX has switched off"
-    ):
+    match = "`labels`: `i` needs int64, which JAX has switched off"
+    with pytest.raises(ArgumentError, match=match):
         run("labels", labels + 2**40)
 
 

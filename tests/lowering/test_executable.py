@@ -307,9 +307,8 @@ def test_a_virtual_machine_runs_functions() -> None:
 def test_a_virtual_machine_says_what_is_missing() -> None:
     with pytest.raises(ValueError, match=r"has no function `scael`; .*did you mean `scale`"):
         VirtualMachine(build(MODULE))["scael"]
-    with pytest.raises(
-        TypeError, match="a virtual machine runs what `build` gives, found IRModule"
-    ):
+    match = "a virtual machine runs what `build` gives, found IRModule"
+    with pytest.raises(TypeError, match=match):
         VirtualMachine(MODULE)  # type: ignore[arg-type]  # the mistake under test
 
 

@@ -79,8 +79,7 @@ def test_functions_of_the_module_from_outside_are_refused() -> None:
 
     @R.function(pure=False)
     def main(x: R.Tensor((2,), "float32")) -> R.Object:
-        cls = Module
-        y = cls.f(x)
+        y = Module.f(x)
         return y
     """)
     with pytest.raises(LoweringError, match="`main` calls `f`, a Python function from outside"):

@@ -45,8 +45,7 @@ def tuples(x: R.Tensor((2, 3), "float32")):
 
 @R.function
 def shapes(x: R.Tensor(("n", "m"), "float32")):
-    n = T.int64()
-    m = T.int64()
+    n, m = T.int64(), T.int64()
     s = R.shape([n * m + 1, 2])
     ones = R.ones(s, "float32")
     return (ones, s, R.prim_value(n + m))
@@ -70,8 +69,7 @@ def returned(x: R.Tensor(("n", 3), "float32")) -> R.Tensor((3, "n"), "float32"):
 
 @R.function
 def caller(x: R.Tensor(("n", 3), "float32")):
-    cls = Module
-    y = cls.returned(x)
+    y = Module.returned(x)
     return R.mean(y, axis=0)
 
 @R.function

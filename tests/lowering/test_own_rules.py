@@ -22,8 +22,7 @@ ROUNDED = parse_functions("""
 
     @R.function
     def main(x: R.Tensor((2, 3), "float32"), steps: R.Tensor((), "int32")):
-        cls = Module
-        both = cls.rounded(R.multiply(x, x), steps)
+        both = Module.rounded(R.multiply(x, x), steps)
         loss = R.sum(both[0])
         return loss
 """)
@@ -85,8 +84,7 @@ def test_shapes_and_tuples_among_the_arguments() -> None:
 
     @R.function
     def main(x: R.Tensor((6,), "float32"), steps: R.Tensor((6,), "int32")):
-        cls = Module
-        y = cls.shaped((x, steps), R.shape([2, 3]))
+        y = Module.shaped((x, steps), R.shape([2, 3]))
         loss = R.sum(R.multiply(y, y))
         return loss
 """)

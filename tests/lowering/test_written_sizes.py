@@ -63,11 +63,7 @@ def test_symbols_are_read_off_tuples_and_shapes() -> None:
 
 
 def test_numbers_of_the_host_are_static() -> None:
-    mod = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((3,), "float32"), k: R.Prim("int64")) -> R.Tensor((3,), "float32"):
-        return x
-    """)
+    mod = parse_main("return x", x=(3,), k='R.Prim("int64")')
     assert '@partial(jax.jit, static_argnames=["k"])' in text_of(mod)
     check(mod, X[0], 3)
 

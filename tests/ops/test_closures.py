@@ -19,15 +19,13 @@ PROGRAM = """
 
     @R.function
     def main(a: R.Tensor((), "float32"), x: R.Tensor((3,), "float32")):
-        cls = Module
-        twice = R.make_closure(cls.scaled, (a,))
+        twice = R.make_closure(Module.scaled, (a,))
         y = R.invoke_pure_closure(twice, (x,), ty_args=R.Tensor((3,), "float32"))
         return y
 
     @R.function(pure=False)
     def effects(a: R.Tensor((), "float32"), x: R.Tensor((3,), "float32")):
-        cls = Module
-        twice = R.make_closure(cls.scaled, (a,))
+        twice = R.make_closure(Module.scaled, (a,))
         y = R.invoke_closure(twice, (x,), sinfo_args=R.Tensor((3,), "float32"))
         return y
 """

@@ -21,64 +21,53 @@ from quickly_compiled_programs import QUICK
 from relaxjax.ir import Call, IRModule, SymbolicVar, TensorType
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.walk import post_order
-from relaxjax.lowering import to_jax
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
 
 FORMS = [f"lax.{name}" for name in (CONVOLUTION, PRODUCT, "gather", "scatter_add")]
 
-# What a CPU computes by products: the operator, shapes, attributes, and how many products.
-PRODUCTS: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
-    "one element": ("relax.nn.conv2d", [(2, 3, 4, 4), (5, 3, 1, 1)], {"strides": 2}, 1),
-    "a kernel larger than the data": (
-        "relax.nn.conv2d",
-        [(2, 8, 2, 2), (8, 8, 3, 3)],
-        {"padding": 1},
-        1,
+Case = tuple[str, list[Any], dict[str, Any]]
+
+
+def conv1d(*shapes: Any, **attrs: Any) -> Case:
+    return "relax.nn.conv1d", list(shapes), attrs
+
+
+def conv2d(*shapes: Any, **attrs: Any) -> Case:
+    return "relax.nn.conv2d", list(shapes), attrs
+
+
+def put_back(*shapes: Any, **attrs: Any) -> Case:
+    """A transposed convolution."""
+    return f"relax.nn.conv{len(shapes[0]) - 2}d_transpose", list(shapes), attrs
+
+
+# What a CPU computes by one product each.
+PRODUCTS: dict[str, Case] = {
+    "one element": conv2d((2, 3, 4, 4), (5, 3, 1, 1), strides=2),
+    "a kernel larger than the data": conv2d((2, 8, 2, 2), (8, 8, 3, 3), padding=1),
+    "few windows beside the outputs": conv2d((2, 8, 4, 4), (16, 8, 3, 3), padding=1, strides=2),
+    "one result": conv2d((2, 3, 5, 5), (4, 3, 5, 5)),
+    "wide products for few results": conv2d((128, 8, 4, 4), (128, 8, 4, 4), padding=1),
+    "many channels of a small image": conv2d((3, 128, 8, 8), (128, 128, 3, 3), padding=1),
+    "put back, many channels of a small image": put_back(
+        (3, 128, 8, 8), (128, 128, 3, 3), padding=1
     ),
-    "few windows beside the outputs": (
-        "relax.nn.conv2d",
-        [(2, 8, 4, 4), (16, 8, 3, 3)],
-        {"padding": 1, "strides": 2},
-        1,
-    ),
-    "one result": ("relax.nn.conv2d", [(2, 3, 5, 5), (4, 3, 5, 5)], {}, 1),
-    "wide products for few results": (
-        "relax.nn.conv2d",
-        [(128, 8, 4, 4), (128, 8, 4, 4)],
-        {"padding": 1},
-        1,
-    ),
-    "many channels of a small image": (
-        "relax.nn.conv2d",
-        [(3, 128, 8, 8), (128, 128, 3, 3)],
-        {"padding": 1},
-        1,
-    ),
-    "put back, many channels of a small image": (
-        "relax.nn.conv2d_transpose",
-        [(3, 128, 8, 8), (128, 128, 3, 3)],
-        {"padding": 1},
-        1,
-    ),
-    "put back, few channels": (
-        "relax.nn.conv2d_transpose",
-        [(2, 8, 6, 6), (8, 3, 3, 3)],
-        {"padding": 1},
-        1,
-    ),
-    "put back, a window mostly outside": (
-        "relax.nn.conv2d_transpose",
-        [(2, 6, 10, 10), (6, 16, 5, 5)],
-        {},
-        1,
-    ),
-    "put back, a kernel larger than the data": (
-        "relax.nn.conv2d_transpose",
-        [(2, 8, 2, 2), (8, 8, 3, 3)],
-        {"padding": 1, "strides": 2},
-        1,
+    "put back, few channels": put_back((2, 8, 6, 6), (8, 3, 3, 3), padding=1),
+    "put back, a window mostly outside": put_back((2, 6, 10, 10), (6, 16, 5, 5)),
+    "put back, a kernel larger than the data": put_back(
+        (2, 8, 2, 2), (8, 8, 3, 3), padding=1, strides=2
     ),
 }
+
+
+def adjoints_agree(one: IRModule, other: IRModule, *shapes: Any) -> None:
+    """Two forms of an adjoint compute the same, of arrays of these shapes."""
+    args = [np.random.default_rng(0).normal(size=shape).astype("float32") for shape in shapes]
+    out = jax.eval_shape(run_anywhere(other, "main"), *args)
+    args.append(np.random.default_rng(1).normal(size=out.shape).astype("float32"))
+    programs = (run_anywhere(mod, "main_adjoint") for mod in (one, other))
+    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
+    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
 
 
 def with_adjoints(name: str, shapes: list[Any], attrs: dict[str, Any]) -> IRModule:
@@ -91,7 +80,7 @@ def with_adjoints(name: str, shapes: list[Any], attrs: dict[str, Any]) -> IRModu
 )
 def test_a_batch_of_unknown_size_counts_as_32(case: str) -> None:
     """So a program for every size of batch has the forms of a usual one, backward too."""
-    name, (data, weight), attrs, _ = PRODUCTS[case]
+    name, (data, weight), attrs = PRODUCTS[case]
     unknown = with_adjoints(name, [(SymbolicVar("n"), *data[1:]), weight], attrs)
     usual = with_adjoints(name, [(32, *data[1:]), weight], attrs)
     found, expected = (
@@ -99,21 +88,15 @@ def test_a_batch_of_unknown_size_counts_as_32(case: str) -> None:
         for mod in (unknown, usual)
     )
     assert {k: found[k] for k in FORMS} == {k: expected[k] for k in FORMS}
-    args = [np.random.default_rng(0).normal(size=s).astype("float32") for s in (data, weight)]
-    known = with_adjoints(name, [data, weight], attrs)
-    out = jax.eval_shape(to_jax(known, "main"), *args)
-    args.append(np.random.default_rng(1).normal(size=out.shape).astype("float32"))
-    programs = (run_anywhere(mod, "main_adjoint") for mod in (unknown, known))
-    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
-    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
+    adjoints_agree(unknown, with_adjoints(name, [data, weight], attrs), data, weight)
 
 
-@pytest.mark.parametrize(("name", "shapes", "attrs", "count"), PRODUCTS.values(), ids=PRODUCTS)
+@pytest.mark.parametrize(("name", "shapes", "attrs"), PRODUCTS.values(), ids=PRODUCTS)
 def test_convolutions_that_a_cpu_computes_by_products(
-    name: str, shapes: list[Any], attrs: dict[str, Any], count: int
+    name: str, shapes: list[Any], attrs: dict[str, Any]
 ) -> None:
     on_cpu, on_gpu = (chosen(target, name, *shapes, **attrs) for target in ("cpu", "cuda"))
-    assert (on_cpu[CONVOLUTION], on_cpu[PRODUCT]) == (0, count)
+    assert (on_cpu[CONVOLUTION], on_cpu[PRODUCT]) == (0, 1)
     assert (on_gpu[CONVOLUTION], on_gpu[PRODUCT]) == (1, 0)
     both_agree(name, *shapes, **attrs)
 
@@ -143,11 +126,7 @@ def test_a_small_image_is_multiplied_by_the_kernel_as_it_lies(
     whole = [ty for ty in moved if isinstance(ty, TensorType) and ty.dims == tuple(kernel)]
     is_matrix = layout in ("OHWI", "HWIO") or (layout in ("OIHW", "IHWO") and image[0] == 1)
     assert bool(whole) != is_matrix
-    args = [np.random.default_rng(0).normal(size=s).astype("float32") for s in (image, kernel)]
-    args.append(np.random.default_rng(1).normal(size=(image[0], 128, 3, 3)).astype("float32"))
-    programs = (run_anywhere(mod, "main_adjoint") for mod in (by_products, by_xla))
-    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
-    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
+    adjoints_agree(by_products, by_xla, image, kernel)
 
 
 @pytest.mark.parametrize("kernels", [1, 2])
@@ -161,11 +140,7 @@ def test_the_gradient_of_a_depthwise_kernel_adds_up_products_where_they_lie(kern
     found = primitives(IRModule({"main": by_sums["main_adjoint"]}))
     assert (found[CONVOLUTION], found[PRODUCT]) == (0, 0)
     assert (found["reduce"], found["reduce_sum"]) == (1, 9)
-    args = [np.random.default_rng(0).normal(size=s).astype("float32") for s in (image, kernel)]
-    args.append(np.random.default_rng(1).normal(size=(*image[:3], kernel[0])).astype("float32"))
-    programs = (run_anywhere(mod, "main_adjoint") for mod in (by_sums, by_xla))
-    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
-    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
+    adjoints_agree(by_sums, by_xla, image, kernel)
 
 
 def is_call(value: Any, name: str) -> bool:
@@ -188,14 +163,7 @@ def test_gradients_of_groups_are_such_as_a_library_has(layout: str, strides: int
     convolutions = [value for value in values.values() if is_call(value, CONVOLUTION)]
     assert [value.attrs["batch_group_count"] for value in convolutions] == [1, 1, 4]
     assert is_call(values[convolutions[1].args[1]], "rev")
-    args = [
-        np.random.default_rng(0).normal(size=s).astype("float32") for s in (image, (4, 2, 3, 3))
-    ]
-    y = jax.eval_shape(run_anywhere(plain, "main"), *args)
-    args.append(np.random.default_rng(1).normal(size=y.shape).astype("float32"))
-    programs = (run_anywhere(mod, "main_adjoint") for mod in (elsewhere, on_cpu))
-    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
-    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
+    adjoints_agree(elsewhere, on_cpu, image, (4, 2, 3, 3))
 
 
 def test_the_gradient_of_a_large_depthwise_kernel_is_a_loop_over_its_rows() -> None:
@@ -207,49 +175,28 @@ def test_the_gradient_of_a_large_depthwise_kernel_is_a_loop_over_its_rows() -> N
     by_loop, by_xla = (LegalizeOps(target)(adjoint) for target in ("cpu", "cuda"))
     script = by_loop["main_adjoint"].script()
     assert (script.count("L.scan("), script.count("L.reduce(")) == (1, 1)
-    random = np.random.default_rng(0)
-    args = [random.normal(size=shape).astype("float32") for shape in (image, kernel)]
-    args.append(random.normal(size=(2, 7, 5, 4)).astype("float32"))
-    programs = (run_anywhere(mod, "main_adjoint") for mod in (by_loop, by_xla))
-    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
-    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
+    adjoints_agree(by_loop, by_xla, image, kernel)
 
 
 # Kernels of one input channel: a CPU adds up shifted tensors.
-SHIFTS: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
-    "depthwise": ("relax.nn.conv2d", [(2, 4, 5, 5), (4, 1, 3, 3)], {"groups": 4, "padding": 1}),
-    "several kernels a channel": ("relax.nn.conv2d", [(2, 3, 5, 5), (6, 1, 3, 3)], {"groups": 3}),
-    "one channel": ("relax.nn.conv2d", [(2, 1, 8, 8), (6, 1, 5, 5)], {"padding": 2}),
-    "many places, stored": ("relax.nn.conv2d", [(2, 4, 8, 8), (4, 1, 5, 5)], {"groups": 4}),
-    "many places, put back": (
-        "relax.nn.conv2d_transpose",
-        [(2, 4, 5, 5), (4, 1, 5, 5)],
-        {"groups": 4},
+SHIFTS: dict[str, Case] = {
+    "depthwise": conv2d((2, 4, 5, 5), (4, 1, 3, 3), groups=4, padding=1),
+    "several kernels a channel": conv2d((2, 3, 5, 5), (6, 1, 3, 3), groups=3),
+    "one channel": conv2d((2, 1, 8, 8), (6, 1, 5, 5), padding=2),
+    "many places, stored": conv2d((2, 4, 8, 8), (4, 1, 5, 5), groups=4),
+    "many places, put back": put_back((2, 4, 5, 5), (4, 1, 5, 5), groups=4),
+    "put back": put_back((2, 4, 5, 5), (4, 1, 3, 3), groups=4, strides=2),
+    "put back, three phases": put_back(
+        (2, 4, 5, 5), (4, 1, 3, 3), groups=4, strides=3, padding=1, output_padding=2
     ),
-    "put back": (
-        "relax.nn.conv2d_transpose",
-        [(2, 4, 5, 5), (4, 1, 3, 3)],
-        {"groups": 4, "strides": 2},
+    "put back, strides and dilation": put_back(
+        (2, 4, 5, 5), (4, 1, 3, 4), groups=4, strides=[2, 1], dilation=[3, 2], padding=[4, 0, 1, 3]
     ),
-    "put back, three phases": (
-        "relax.nn.conv2d_transpose",
-        [(2, 4, 5, 5), (4, 1, 3, 3)],
-        {"groups": 4, "strides": 3, "padding": 1, "output_padding": 2},
+    "put back, where nothing is reached": put_back(
+        (2, 4, 2, 2), (4, 1, 1, 1), groups=4, strides=3, padding=[1, 1, 2, 2]
     ),
-    "put back, strides and dilation": (
-        "relax.nn.conv2d_transpose",
-        [(2, 4, 5, 5), (4, 1, 3, 4)],
-        {"groups": 4, "strides": [2, 1], "dilation": [3, 2], "padding": [4, 0, 1, 3]},
-    ),
-    "put back, where nothing is reached": (
-        "relax.nn.conv2d_transpose",
-        [(2, 4, 2, 2), (4, 1, 1, 1)],
-        {"groups": 4, "strides": 3, "padding": [1, 1, 2, 2]},
-    ),
-    "put back, several kernels a channel": (
-        "relax.nn.conv2d_transpose",
-        [(2, 6, 5, 5), (6, 1, 3, 3)],
-        {"groups": 3, "strides": 2},
+    "put back, several kernels a channel": put_back(
+        (2, 6, 5, 5), (6, 1, 3, 3), groups=3, strides=2
     ),
 }
 
@@ -299,32 +246,18 @@ def test_what_is_put_back_is_padded_once_and_each_phase_is_moved_once() -> None:
 
 
 # What stays a convolution on a CPU too, where the other forms were measured slower.
-LEFT: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
-    "usual": ("relax.nn.conv2d", [(2, 8, 8, 8), (8, 8, 3, 3)], {"padding": 1}),
-    "many rows": ("relax.nn.conv2d", [(16, 8, 4, 4), (8, 8, 3, 3)], {"padding": 1, "strides": 2}),
-    "in one dimension": ("relax.nn.conv1d", [(2, 3, 64), (4, 3, 5)], {"padding": 2}),
-    "strides and dilation in one dimension": (
-        "relax.nn.conv1d",
-        [(2, 3, 64), (4, 3, 5)],
-        {"strides": 2, "dilation": 3},
-    ),
-    "put back, strides in one dimension": (
-        "relax.nn.conv1d_transpose",
-        [(2, 3, 16), (3, 8, 4)],
-        {"strides": 2},
-    ),
-    "many outputs of one channel": ("relax.nn.conv2d", [(2, 1, 8, 8), (64, 1, 3, 3)], {}),
-    "a large kernel": ("relax.nn.conv2d", [(2, 1, 16, 16), (6, 1, 7, 7)], {}),
-    "groups": ("relax.nn.conv2d", [(2, 8, 5, 5), (8, 4, 3, 3)], {"groups": 2}),
-    "put back": (
-        "relax.nn.conv2d_transpose",
-        [(2, 8, 8, 8), (8, 8, 3, 3)],
-        {"padding": 1, "strides": 2},
-    ),
-    "put back, strides and few channels": (
-        "relax.nn.conv2d_transpose",
-        [(2, 8, 6, 6), (8, 3, 3, 3)],
-        {"strides": 2, "padding": 1, "output_padding": 1},
+LEFT: dict[str, Case] = {
+    "usual": conv2d((2, 8, 8, 8), (8, 8, 3, 3), padding=1),
+    "many rows": conv2d((16, 8, 4, 4), (8, 8, 3, 3), padding=1, strides=2),
+    "in one dimension": conv1d((2, 3, 64), (4, 3, 5), padding=2),
+    "strides and dilation in one dimension": conv1d((2, 3, 64), (4, 3, 5), strides=2, dilation=3),
+    "put back, strides in one dimension": put_back((2, 3, 16), (3, 8, 4), strides=2),
+    "many outputs of one channel": conv2d((2, 1, 8, 8), (64, 1, 3, 3)),
+    "a large kernel": conv2d((2, 1, 16, 16), (6, 1, 7, 7)),
+    "groups": conv2d((2, 8, 5, 5), (8, 4, 3, 3), groups=2),
+    "put back": put_back((2, 8, 8, 8), (8, 8, 3, 3), padding=1, strides=2),
+    "put back, strides and few channels": put_back(
+        (2, 8, 6, 6), (8, 3, 3, 3), strides=2, padding=1, output_padding=1
     ),
 }
 

@@ -41,7 +41,6 @@ def test_a_declaration_that_gives_no_type_is_refused(found: Any) -> None:
 
 
 def test_a_parameter_without_an_annotation_is_refused() -> None:
-    with pytest.raises(
-        TypeError, match=r"relax.test: the parameter `x` needs an annotation, .* IR"
-    ):
+    match = r"relax.test: the parameter `x` needs an annotation, .* IR"
+    with pytest.raises(TypeError, match=match):
         op("relax.test")(lambda x: x)

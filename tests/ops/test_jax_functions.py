@@ -95,9 +95,8 @@ def test_a_result_that_is_no_tensor_is_an_error() -> None:
     def named(x: jax.Array) -> dict[str, jax.Array]:
         return {"x": x}
 
-    with pytest.raises(
-        OpError, match=r"R.call_jax\(named, …\) must give a tensor, .* gives a dict"
-    ):
+    match = r"R.call_jax\(named, …\) must give a tensor, .* gives a dict"
+    with pytest.raises(OpError, match=match):
         call_jax(named, x)
 
 
@@ -123,9 +122,8 @@ def test_a_rule_of_the_user_s_is_not_lost(deep: bool, rule: Any) -> None:
         return jax.lax.map(rule, x) if deep else jax.jit(rule)(x)
 
     kind = type(rule).__name__
-    with pytest.raises(
-        OpError, match=rf"a rule by jax\.{kind} in it would be lost\. Call the func"
-    ):
+    match = rf"a rule by jax\.{kind} in it would be lost\. Call the func"
+    with pytest.raises(OpError, match=match):
         call_jax(function, x)
     assert call_jax(rule.fun, x).ty == x.ty
     assert call_jax(jax.nn.relu, x).ty == x.ty

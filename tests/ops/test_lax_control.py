@@ -163,9 +163,8 @@ def test_a_loop_needs_a_function() -> None:
 
 
 def test_a_loop_without_arguments() -> None:
-    with pytest.raises(
-        OpError, match=r"lax.scan: argument 1 must be a function, but it is missing"
-    ):
+    match = r"lax.scan: argument 1 must be a function, but it is missing"
+    with pytest.raises(OpError, match=match):
         get_op("lax.scan")(length=3, num_consts=0, num_carry=0)
 
 

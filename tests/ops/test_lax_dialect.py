@@ -191,9 +191,8 @@ def test_another_primitive_of_the_users_takes_the_place_of_the_first() -> None:
             np.testing.assert_allclose(gradient, slope)
         assert lax_op(power(4)) is get_op("lax.users_own_power")
         assert float(to_jax(module, "main")(x)) == 12.0  # as it was made
-        with pytest.raises(
-            GradientError, match=r"`.*`: the operator lax\.users_own_power, which was"
-        ):
+        match = r"`.*`: the operator lax\.users_own_power, which was"
+        with pytest.raises(GradientError, match=match):
             Gradient("main")(module)
     finally:
         OPS.pop("lax.users_own_power", None)

@@ -150,8 +150,7 @@ def test_a_body_may_have_dimensions_of_its_own() -> None:
     module = parse_functions("""
 @R.function(private=True)
 def step(c: R.Tensor(("k",), "float32"), x: R.Tensor(("m",), "float32")):
-    k = T.int64()
-    m = T.int64()
+    k, m = T.int64(), T.int64()
     d = R.multiply(c, R.sum(x))
     y = R.concat([d, x])
     return (d, y)
@@ -171,9 +170,8 @@ def large(c: R.Tensor(("k",), "float32")):
 @R.function
 def main(c: R.Tensor(("n",), "float32"), xs: R.Tensor((4, 2), "float32")):
     n = T.int64()
-    cls = Module
-    out = R.scan(cls.step, c, xs)
-    h = R.while_loop(cls.large, cls.half, out[0], max_iter=3)
+    out = R.scan(Module.step, c, xs)
+    h = R.while_loop(Module.large, Module.half, out[0], max_iter=3)
     return (out, h)
 """)
     well_formed(module)

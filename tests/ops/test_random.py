@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from applying import applied, inferred, tensor
-from parsing import parse_functions
+from parsing import parse_flow
 
 from relaxjax import from_source, to_jax
 from relaxjax.ir import ShapeExpr, ShapeType, SymbolicVar, TensorType, Var
@@ -99,21 +99,14 @@ def test_distributions() -> None:
     np.testing.assert_allclose(np.bincount(drawn) / 4000, [0.1, 0.2, 0.7], atol=0.02)
 
 
-PROGRAM = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor((3, 4), "float32"), low: R.Tensor((4,), "float32"), step: R.Tensor((), "int32")
-    ) -> R.Tensor((), "float32"):
-        with R.dataflow():
-            key = R.random.fold_in(R.random.key(7), step)
-            keys = R.random.split(key, num=3)
-            first = R.take(keys, R.prim_value(1), axis=0)
-            noise = R.random.uniform(first, R.shape([3, 4]), low, R.prim_value(2.0))
-            mask = R.random.bernoulli(key, R.prim_value(0.5), R.shape([3, 4]))
-            gv = R.sum(R.where(mask, x * noise, R.const(0, "float32")))
-            R.output(gv)
-        return gv
-""")
+PROGRAM = parse_flow("""
+    key = R.random.fold_in(R.random.key(7), step)
+    keys = R.random.split(key, num=3)
+    first = R.take(keys, R.prim_value(1), axis=0)
+    noise = R.random.uniform(first, R.shape([3, 4]), low, R.prim_value(2.0))
+    mask = R.random.bernoulli(key, R.prim_value(0.5), R.shape([3, 4]))
+    gv = R.sum(R.where(mask, x * noise, R.const(0, "float32")))
+    """, x=(3, 4), low=(4,), step='R.Tensor((), "int32")')  # fmt: skip
 
 
 def _expected(x: Any, low: Any, step: Any) -> Any:

@@ -72,9 +72,8 @@ def test_sgd_takes_symbolic_shapes() -> None:
 @pytest.mark.parametrize("optimizer", [MomentumSGD(0.1, 0.9), Adam(0.1)])
 def test_a_state_in_the_shape_of_the_parameters_needs_static_shapes(optimizer: Optimizer) -> None:
     param = Var("p", TensorType((SymbolicVar("n"), 3), "float32"))
-    with pytest.raises(
-        ValueError, match=rf"state of {optimizer.name} .* parameter `p` is not known"
-    ):
+    match = rf"state of {optimizer.name} .* parameter `p` is not known"
+    with pytest.raises(ValueError, match=match):
         optimizer.init(param)
 
 
@@ -115,9 +114,8 @@ def test_a_parameter_must_be_of_a_floating_point_dtype() -> None:
 
 
 def test_parameters_must_share_one_dtype() -> None:
-    with pytest.raises(
-        ValueError, match=r"parameter h has dtype float16, which differs .* float32"
-    ):
+    match = r"parameter h has dtype float16, which differs .* float32"
+    with pytest.raises(ValueError, match=match):
         SGD(0.1).init([x, Var("h", TensorType((2,), "float16"))])
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from differentiable_programs import Program, programs
+from differentiable_programs import LARGE, Program, programs
 from full import how_many
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pass_samples import OTHER_RESULTS, SAMPLES, TOLERANCES, Case, needs_options, preserving, sample
 
@@ -31,11 +31,7 @@ TOLERANCE = 1e-9
 
 quietly = settings(
     phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.data_too_large,
-        HealthCheck.filter_too_much,
-    ],
+    suppress_health_check=LARGE,
 )
 
 

@@ -118,9 +118,8 @@ def test_a_script_that_is_too_long_is_refused(
 ) -> None:
     save_archive(MOD, tmp_path / "model")
     monkeypatch.setattr(program_file, "MOST_SCRIPT", 100)
-    with pytest.raises(
-        ArchiveError, match=r"script of the module has \d+ characters, but the most"
-    ):
+    match = r"script of the module has \d+ characters, but the most"
+    with pytest.raises(ArchiveError, match=match):
         save_archive(MOD, tmp_path / "other")
     with pytest.raises(ArchiveError, match=r"model` is damaged: its script is too long"):
         load_archive(tmp_path / "model")

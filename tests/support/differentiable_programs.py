@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from differentiable_control import choice, closure, scan, while_loop
 from guarded_operators import BINARY, UNARY, bounded, broadcast, dims_of, tensor
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
@@ -20,6 +21,10 @@ from relaxjax.ir.expr import DataflowVar, Expr, GlobalVar, ShapeExpr, Tuple, Tup
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ops.emit import call, scalar
 from relaxjax.ops.shapes import element_count
+
+# Such programs are large, and take long to draw.
+LARGE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much,
+    HealthCheck.large_base_example]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,7 @@ def part(x: R.Tensor(("n",), "float32"), a: R.Tensor((), "float32"), b: R.Tensor
     return y
 @R.function{effects}
 def main(x: R.Tensor((LENGTH,), "float32"), a: R.Tensor((), "float32")):
-    cls = Module
-    closure = R.make_closure(cls.part, (a, R.const(2.0, "float32")))
+    closure = R.make_closure(Module.part, (a, R.const(2.0, "float32")))
     first = {invoke}(closure, (x,), ty_args=R.Tensor((LENGTH,), "float32"))
     second = {invoke}(closure, (first,), ty_args=R.Tensor((LENGTH,), "float32"))
     return second
@@ -196,8 +195,7 @@ def whole(x: R.Tensor((2, 3), "int32"), y: R.Tensor((3,), "int32")):
     return z
 @R.function{effects}
 def main(x: R.Tensor((2, 3), "int32"), y: R.Tensor((3,), "int32")):
-    cls = Module
-    closure = R.make_closure(cls.whole, ())
+    closure = R.make_closure(Module.whole, ())
     out = {invoke}(closure, (x, y), ty_args=R.Tensor((2, 3), "int32"))
     return out
 """
@@ -207,8 +205,7 @@ def pair(x: R.Tensor((), "float16"), y: R.Tensor((2,), "float16")):
     return (R.maximum(x, y), x)
 @R.function{effects}
 def main(x: R.Tensor((), "float16"), y: R.Tensor((2,), "float16")):
-    cls = Module
-    closure = R.make_closure(cls.pair, (x, y))
+    closure = R.make_closure(Module.pair, (x, y))
     out = {invoke}(
         closure, (), ty_args=R.Tuple(R.Tensor((2,), "float16"), R.Tensor((), "float16"))
     )

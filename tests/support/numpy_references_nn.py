@@ -50,24 +50,15 @@ def on_axes(parameter: Any, axes: Any, ndim: int) -> Any:
     return parameter.transpose(order).reshape(shape)
 
 
-def scaled(x: Any, gamma: Any, beta: Any, center: bool, scale: bool) -> Any:
+def scaled(x: Any, gamma: Any, beta: Any, center: bool = True, scale: bool = True) -> Any:
     x = x * gamma if scale else x
     return x + beta if center else x
 
 
-def layer_norm(
-    x: Any,
-    g: Any,
-    b: Any,
-    axes: Any,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> Any:
+def layer_norm(x: Any, g: Any, b: Any, axes: Any, epsilon: float = 1e-5, **options: bool) -> Any:
     axes = tuple(np.atleast_1d(axes))
-    return scaled(
-        norm(x, axes, epsilon), on_axes(g, axes, x.ndim), on_axes(b, axes, x.ndim), center, scale
-    )
+    g, b = (on_axes(p, axes, x.ndim) for p in (g, b))
+    return scaled(norm(x, axes, epsilon), g, b, **options)
 
 
 def group_norm(
@@ -78,27 +69,20 @@ def group_norm(
     channel: int,
     axes: Any,
     epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
+    **options: bool,
 ) -> Any:
     channel %= x.ndim
     parts = np.split(x, groups, channel)
     done = np.concatenate([norm(p, (channel, *axes), epsilon) for p in parts], channel)
-    return scaled(done, on_axes(g, [channel], x.ndim), on_axes(b, [channel], x.ndim), center, scale)
+    g, b = (on_axes(p, [channel], x.ndim) for p in (g, b))
+    return scaled(done, g, b, **options)
 
 
 def instance_norm(
-    x: Any,
-    g: Any,
-    b: Any,
-    channel: int,
-    axes: Any,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
+    x: Any, g: Any, b: Any, channel: int, axes: Any, epsilon: float = 1e-5, **options: bool
 ) -> Any:
     g, b = (on_axes(p, [channel], x.ndim) for p in (g, b))
-    return scaled(norm(x, tuple(axes), epsilon), g, b, center, scale)
+    return scaled(norm(x, tuple(axes), epsilon), g, b, **options)
 
 
 def rms_norm(x: Any, w: Any, axes: Any = (-1,), epsilon: float = 1e-5) -> Any:

@@ -22,7 +22,6 @@ def waves(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
 @R.function
 def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")):
     n = T.int64()
-    cls = Module
     @R.function
     def twice(z: R.Tensor((n,), "float32")) -> R.Tensor((n,), "float32"):
         o = R.multiply(z, R.exp(x))
@@ -35,7 +34,7 @@ def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")):
         R.output(h, k)
     if R.logical_not(c):
         s = R.sin(h)
-        t = cls.waves(s)
+        t = Module.waves(s)
         r = R.multiply(t, k)
     else:
         r = R.exp(h)

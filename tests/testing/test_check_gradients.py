@@ -27,8 +27,7 @@ def main(
     c: R.Tensor((), "bool"),
 ):
     n = T.int64()
-    cls = Module
-    h = cls.half(R.reshape(R.reshape(x, R.shape([n * 3])), R.shape([n, 3])))
+    h = Module.half(R.reshape(R.reshape(x, R.shape([n * 3])), R.shape([n, 3])))
     if c:
         y = R.tanh(R.multiply(h, w))
     else:
@@ -284,9 +283,8 @@ def test_what_is_not_finite_is_nobodys_fault() -> None:
 
 
 def test_what_it_cannot_do() -> None:
-    with pytest.raises(
-        TypeError, match=r"takes an IRModule, found Function: write `IRModule\.from"
-    ):
+    match = r"takes an IRModule, found Function: write `IRModule\.from"
+    with pytest.raises(TypeError, match=match):
         check_gradients(MODULE["main"])
     with pytest.raises(ArgumentError, match=r"`main` takes 4 arguments .*, but 1 were"):
         check_gradients(MODULE, args=(np.ones((2, 3), "float32"),))
@@ -312,8 +310,7 @@ def cubes(x: R.Tensor((3,), "float16")):
 
 @R.function
 def main(x: R.Tensor((3,), "float32")):
-    cls = Module
-    y = cls.cubes(R.astype(x, "float16"))
+    y = Module.cubes(R.astype(x, "float16"))
     z = R.sum(R.astype(y, "float32"))
     return z
 """

@@ -245,9 +245,8 @@ def test_positions_are_written_and_read() -> None:
 def test_a_new_training_does_not_mix_with_an_old_one(tmp_path: Path) -> None:
     run = Checkpoints(tmp_path)
     fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
-    with pytest.raises(
-        FileExistsError, match="holds 1 checkpoints of a training: go on with it by"
-    ):
+    match = "holds 1 checkpoints of a training: go on with it by"
+    with pytest.raises(FileExistsError, match=match):
         fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
 
 
@@ -305,9 +304,8 @@ def test_trainings_that_began_in_one_folder_do_not_mix(tmp_path: Path, resume: b
 
 
 def test_resuming_needs_checkpoints() -> None:
-    with pytest.raises(
-        ValueError, match="resume=True needs to know from where: give `checkpoints`"
-    ):
+    match = "resume=True needs to know from where: give `checkpoints`"
+    with pytest.raises(ValueError, match=match):
         fresh().fit(data, 1, reporter=QUIET, resume=True)
 
 
@@ -324,9 +322,8 @@ def test_a_file_that_does_not_fit_is_an_error_and_stays(damage: str, tmp_path: P
     before = path.read_bytes()
     trainer = fresh()
     params = trainer.export_params()
-    with pytest.raises(
-        CheckpointError, match=r"damaged|was written with another optimizer: give the"
-    ):
+    match = r"damaged|was written with another optimizer: give the"
+    with pytest.raises(CheckpointError, match=match):
         trainer.fit(data, 2, reporter=QUIET, checkpoints=run, resume=True)
     assert path.read_bytes() == before
     chex.assert_trees_all_equal(trainer.export_params(), params)

@@ -95,9 +95,23 @@ def test_calls_hold_no_more_than_so_many_bytes(monkeypatch: pytest.MonkeyPatch) 
 
 def test_random_keys_and_batches_of_nothing_do_not_share_calls() -> None:
     trainer = classifier()
-    step, state = trainer._step, trainer._state
-    assert step.best_count(state, (jax.random.key(0),), (DATA[0][1],)) == 1
-    assert step.best_count(state, (), ()) == 1
+    step = trainer._step
+    assert step.best_count((jax.random.key(0),), (DATA[0][1],)) == 1
+    assert step.best_count((), ()) == 1
+
+
+def test_what_a_step_computes_goes_by_the_size_of_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step = counting()._step
+    step._counts.clear()
+    monkeypatch.setattr("relaxjax.training.step._SMALL_STEP", 200.0)
+    few, many = (((np.ones((rows, 2), "float32"),),) * 2 for rows in (3, 300))
+    assert (step.best_count(*few), step.best_count(*many)) == (16, 1)
+    step._counts.clear()
+    monkeypatch.setattr("relaxjax.training.step.function_cost", lambda *_: None)
+    assert step.best_count(*few) == 1
+    step._counts.clear()
 
 
 def test_steps_with_convolutions_do_not_share_calls() -> None:

@@ -108,9 +108,8 @@ def test_the_wrong_number_of_parameters_is_an_error() -> None:
 
 
 def test_an_unknown_name_is_an_error() -> None:
-    with pytest.raises(
-        ValueError, match="Parameter w9 is not found in the model: it has `b0`, `b1`"
-    ):
+    match = "Parameter w9 is not found in the model: it has `b0`, `b1`"
+    with pytest.raises(ValueError, match=match):
         classifier().load_params({"w9": np.zeros(1)})
     with pytest.raises(ValueError, match="Model state w is not found in the model: it has `calls`"):
         counting().load_states({"w": np.zeros(1)})
@@ -173,9 +172,8 @@ def as_module(mod: Any) -> IRModule:
 def test_a_batch_without_samples_is_an_error() -> None:
     """Its mean would be NaN, and so would all parameters after it."""
     nothing = np.zeros((0, 2), "float32")
-    with pytest.raises(
-        ValueError, match=r"input `x` holds no samples, its shape is \(0, 2\): leave"
-    ):
+    match = r"input `x` holds no samples, its shape is \(0, 2\): leave"
+    with pytest.raises(ValueError, match=match):
         counting().update(nothing, nothing)
 
 

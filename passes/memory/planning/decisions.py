@@ -49,19 +49,33 @@ def by_default(forms: Forms) -> Decided:
             mod, chooser = lean, lean_chooser
             break
     everything = chooser.planner.none
-    if everything.peak >= SMALL:
-        planner, plan = _plan_without_cost(forms, everything, chooser)
-        most = int(WORTH * everything.peak)
-        if plan.peak <= most:
-            return Decided(planner, planner.with_spare_room(in_order(plan), most))
-    return all_kept(forms, mod, chooser)
+    if everything.peak < SMALL:
+        return with_late_data(forms, mod, chooser, "none")
+    planner, plan = _plan_without_cost(forms, everything, chooser)
+    most = int(WORTH * everything.peak)
+    if plan.peak <= most:
+        plan = in_order(plan)
+    else:
+        policy = "free" if everything.peak >= LARGE else "light"
+        planner, plan, _ = with_late_data(forms, mod, chooser, policy)
+    if plan is not planner.none:
+        plan = planner.with_spare_room(plan, most)
+    return Decided(planner, plan)
 
 
-def all_kept(forms: Forms, mod: IRModule, chooser: Chooser) -> Decided:
-    """The plan that keeps everything; data that the gradients of kernels turn waits for them."""
+def with_late_data(forms: Forms, mod: IRModule, chooser: Chooser, policy: str) -> Decided:
+    """The plan that keeps everything, but data that the gradients of kernels turn waits for them.
+
+    The plan of a policy that did not save enough before may do so then.
+    """
     late = with_turned_data(mod, forms.name)
-    planner = (chooser if late is mod else forms.chooser(late)).planner
-    return Decided(planner, planner.none)
+    if late is mod:
+        return Decided(chooser.planner, chooser.planner.none)
+    planner = forms.chooser(late).planner
+    plan = planner.by_policy(policy)
+    if plan.peak > WORTH * chooser.planner.none.peak:
+        plan = planner.none
+    return Decided(planner, plan if plan is planner.none else in_order(plan))
 
 
 def _plan_without_cost(forms: Forms, everything: Plan, chooser: Chooser) -> tuple[Planner, Plan]:

@@ -18,13 +18,7 @@ from ..planning.plan import Plan
 from ..planning.planner import Planner
 from ..program.caller import Caller
 from ..program.program import Program
-from ..rematerialize import (
-    OFFLOAD,
-    bytes_by_xla,
-    decided,
-    temporary_bytes_of,
-    with_plan,
-)
+from ..rematerialize import OFFLOAD, bytes_by_xla, decided, temporary_bytes_of, with_plan
 from ..storage.memory_model import Buffer
 from .rows import Row as Row
 from .rows import cells, rows_of

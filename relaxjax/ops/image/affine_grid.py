@@ -8,7 +8,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, ShapeExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.ops.arrays import cast, widened
 from relaxjax.ops.declare import OpError, op
@@ -69,11 +68,9 @@ def _places(size: Dim, align_corners: bool, like: Expr) -> Expr:
 
 @op(
     "relax.image.affine_grid",
-    layout=OPAQUE,
     complete=_complete,
     lower=_affine_grid,
     gradient=_affine_grid_gradient,
-    precision="never",
     fusion="injective",
     cost=LOWERED,
 )

@@ -17,7 +17,7 @@ from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.once import computed_once
-from relaxjax.ops.shapes import require_ndim
+from relaxjax.ops.shapes import require_choice, require_ndim
 from relaxjax.ops.unary import require_float
 
 from .interpolation import Tap, check_choice, cubic_weights, linear_weights
@@ -131,7 +131,6 @@ def _sampled_type(data: TensorType, grid: TensorType, layout: str) -> TensorType
     layout=lettered("NCHW", "NHWC", "NCDHW", "NDHWC"),
     lower=_grid_sample,
     gradient=backward_rule("relax.image.grid_sample", "data", "grid"),
-    precision="never",
     fusion="injective",
     cost=LOWERED,
 )
@@ -151,8 +150,7 @@ def grid_sample(
     dimensions) or bicubic (in two only, with alpha = -0.75). What is outside is, by `padding_mode`,
     zeros, the border, or a reflection.
     """
-    if layout not in ("NCHW", "NHWC", "NCDHW", "NDHWC"):
-        raise OpError(f"`layout` must be one of NCHW, NHWC, NCDHW, NDHWC, found {layout}")
+    require_choice("layout", layout, ("NCHW", "NHWC", "NCDHW", "NDHWC"))
     check_choice("method", method, _METHODS)
     check_choice("padding_mode", padding_mode, _PADDINGS)
     if method == "bicubic" and len(layout) > 4:

@@ -16,13 +16,7 @@ from relaxjax.ir.op import get_op
 from relaxjax.ops.refused import REFUSED
 
 from .avals import jax_dtype
-from .inlining import (
-    HI_PRIMITIVE,
-    RULES_BESIDE_BODIES,
-    function_of_jax,
-    has_own_rule,
-    open_program,
-)
+from .inlining import HI_PRIMITIVE, RULES_BESIDE_BODIES, function_of_jax, has_own_rule, open_program
 from .reader import Found
 
 COMPOSITES: dict[str, Callable[..., Any]] = {

@@ -9,53 +9,23 @@ from typing import Any
 
 from .costs import ELEMENTWISE_NAMES
 
-_SUM = {"unit": 0, "commutative": True}
-_EITHER_WAY = {"commutative": True}
-_JUMPS = {"jumps": True}
-_TURNS = {"turns": True}
-_CHOOSES = {"chooses": True}
-_FACTS: Mapping[str, Mapping[str, Any]] = {
-    "add": _SUM,
-    "add_any": _SUM,
+_CHOOSING = (
+    "reduce_max reduce_min cummax cummin cumsum cumprod cumlogsumexp scatter_max scatter_min "
+    "scatter_add scatter_mul pmax pmin sort top_k reduce_window_max reduce_window_min"
+)
+_FACTS_OF: Mapping[str, Mapping[str, Any]] = {
+    "add add_any": {"unit": 0, "commutative": True},
     "sub": {"right_unit": 0},
     "mul": {"unit": 1, "commutative": True},
     "div": {"right_unit": 1},
-    "and_": _EITHER_WAY,
-    "or_": _EITHER_WAY,
-    "xor": _EITHER_WAY,
-    "eq": _EITHER_WAY,
-    "ne": _EITHER_WAY,
-    "floor": _JUMPS,
-    "ceil": _JUMPS,
-    "round": _JUMPS,
-    "sign": _JUMPS,
-    "rem": _JUMPS,
-    "abs": _TURNS,
-    "max": _TURNS,
-    "min": _TURNS,
-    "clamp": _TURNS,
-    "relu6": _TURNS,
-    "select_n": _TURNS,
-    "reduce_max": _CHOOSES,
-    "reduce_min": _CHOOSES,
-    "cummax": _CHOOSES,
-    "cummin": _CHOOSES,
-    "cumsum": _CHOOSES,
-    "cumprod": _CHOOSES,
-    "cumlogsumexp": _CHOOSES,
-    "scatter_max": _CHOOSES,
-    "scatter_min": _CHOOSES,
-    "scatter_add": _CHOOSES,
-    "scatter_mul": _CHOOSES,
-    "pmax": _CHOOSES,
-    "pmin": _CHOOSES,
-    "sort": _CHOOSES,
-    "top_k": _CHOOSES,
-    "reduce_window_max": _CHOOSES,
-    "reduce_window_min": _CHOOSES,
+    "and_ or_ xor eq ne": {"commutative": True},
+    "floor ceil round sign rem": {"jumps": True},
+    "abs max min clamp relu6 select_n": {"turns": True},
+    _CHOOSING: {"chooses": True},
     "svd": {"factors": {"compute_uv": True, "full_matrices": False}},
     "eig": {"factors": {"compute_right_eigenvectors": True}},
 }
+_FACTS = {name: facts for names, facts in _FACTS_OF.items() for name in names.split()}
 
 
 def facts_of_primitive(name: str) -> Mapping[str, Any]:
@@ -63,49 +33,19 @@ def facts_of_primitive(name: str) -> Mapping[str, Any]:
     return _FACTS.get(name, {})
 
 
-_INJECTIVE = frozenset(
-    [
-        "bitcast_convert_type",
-        "broadcast_in_dim",
-        "concatenate",
-        "copy",
-        "dynamic_slice",
-        "expand_dims",
-        "gather",
-        "iota",
-        "name",
-        "pad",
-        "reshape",
-        "rev",
-        "slice",
-        "split",
-        "squeeze",
-        "stop_gradient",
-        "transpose",
-    ]
-)
-_REDUCTIONS = frozenset(
-    [
-        "argmax",
-        "argmin",
-        "reduce_and",
-        "reduce_max",
-        "reduce_min",
-        "reduce_or",
-        "reduce_prod",
-        "reduce_sum",
-        "reduce_xor",
-    ]
-)
-_PRODUCTS = frozenset({"conv_general_dilated", "dot_general"})
+_KINDS = {
+    "injective": """
+        bitcast_convert_type broadcast_in_dim concatenate copy dynamic_slice expand_dims gather
+        iota name pad reshape rev slice split squeeze stop_gradient transpose
+    """,
+    "reduction": """
+        argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor
+    """,
+    "out_fusable": "conv_general_dilated dot_general",
+}
+_FUSION = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 
 
 def fusion_of_primitive(name: str) -> str:
     """The fusion class of the operator `lax.<name>`."""
-    if name in ELEMENTWISE_NAMES:
-        return "elementwise"
-    if name in _INJECTIVE:
-        return "injective"
-    if name in _REDUCTIONS:
-        return "reduction"
-    return "out_fusable" if name in _PRODUCTS else "opaque"
+    return "elementwise" if name in ELEMENTWISE_NAMES else _FUSION.get(name, "opaque")

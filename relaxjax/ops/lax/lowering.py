@@ -16,11 +16,9 @@ from .prototypes import find_primitive, optional_params
 # Primitives with parameters that JAX's public function makes anew: programs, mostly.
 _REBUILT: dict[str, Callable[..., Any]] = {
     "scatter": lax.scatter,
-    "scatter-add": lax.scatter_add,
-    "scatter-sub": lax.scatter_sub,
-    "scatter-mul": lax.scatter_mul,
-    "scatter-min": lax.scatter_min,
-    "scatter-max": lax.scatter_max,
+    **{
+        f"scatter-{of}": getattr(lax, f"scatter_{of}") for of in ("add", "sub", "mul", "min", "max")
+    },
     "sharding_constraint": lambda x, sharding: lax.with_sharding_constraint(x, sharding),
 }
 # Parameters that are no attributes: those, and weak types, which the IR does not have.

@@ -12,16 +12,7 @@ from jax.core import Tracer
 from jax.extend import core
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import (
-    Call,
-    Constant,
-    Expr,
-    ExternFunc,
-    Tuple,
-    TupleGetItem,
-    Var,
-    np_dtype,
-)
+from relaxjax.ir.expr import Call, Constant, Expr, ExternFunc, Tuple, TupleGetItem, Var, np_dtype
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.span import located
 from relaxjax.ir.types import FuncType, TensorType, TupleType

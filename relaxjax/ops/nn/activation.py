@@ -14,7 +14,13 @@ from relaxjax.ops.axis_layouts import ONE_AXIS
 from relaxjax.ops.cost_rules import ELEMENTWISE, TRANSCENDENTAL_FLOPS, per_element
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, shape_of, where
-from relaxjax.ops.shapes import common_dtype, never_repeated, normalize_axis, require_real
+from relaxjax.ops.shapes import (
+    common_dtype,
+    never_repeated,
+    normalize_axis,
+    require_ndim,
+    require_real,
+)
 from relaxjax.ops.sugar import sugar
 from relaxjax.ops.unary import require_float
 
@@ -211,8 +217,7 @@ def prelu(data: TensorType, alpha: TensorType, axis: int = 1) -> TensorType:
     """Leaky rectified linear unit with a slope for each channel, or one for all, that is learnt."""
     require_float(data, "data")
     common_dtype(data=data, alpha=alpha)
-    if alpha.ndim not in (-1, 1):
-        raise OpError(f"`alpha` must have 1 dimension, found {alpha.ndim}")
+    require_ndim("alpha", alpha, 1)
     along = normalize_axis(axis, data.ndim) if data.ndim >= 0 else axis
     if data.dims is not None and alpha.dims is not None:
         channels, slopes = data.dims[along], alpha.dims[0]
@@ -288,7 +293,6 @@ def _softmax_type(data: TensorType, axis: int) -> TensorType:
     layout=ONE_AXIS,
     lower=_softmax,
     gradient=_softmax_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_element(TRANSCENDENTAL_FLOPS + 4),
 )
@@ -302,7 +306,6 @@ def softmax(data: TensorType, axis: int = -1) -> TensorType:
     layout=ONE_AXIS,
     lower=_log_softmax,
     gradient=_log_softmax_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_element(TRANSCENDENTAL_FLOPS + 4),
 )

@@ -9,7 +9,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.cost_rules import TRANSCENDENTAL_FLOPS, counting, dims_at
@@ -17,7 +16,7 @@ from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.platform import by_platform
-from relaxjax.ops.shapes import common_dtype, dims_text, never_repeated
+from relaxjax.ops.shapes import common_dtype, dims_text, never_repeated, require_ndim
 from relaxjax.ops.sugar import sugar
 
 from . import accelerated_attention as cuda
@@ -86,8 +85,7 @@ def _require_same(name: str, what: str, wanted: Dim, found: Dim) -> None:
 
 
 def _require_table(name: str, query: TensorType, key: TensorType, table: TensorType) -> None:
-    if table.ndim not in (-1, 4):
-        raise OpError(f"`{name}` must have 4 dimensions, found {table.ndim}")
+    require_ndim(name, table, 4)
     if query.dims is None or key.dims is None or table.dims is None:
         return
     wanted = (query.dims[0], query.dims[2], query.dims[1], key.dims[1])
@@ -109,7 +107,6 @@ def _attended(call: Call) -> Dim:
 
 @op(
     "relax.nn.attention",
-    layout=OPAQUE,
     lower=_without_bias(_attend, 3),
     gradient=backward_rule("relax.nn.attention", "query", "key", "value"),
     **_RULES,
@@ -136,7 +133,6 @@ def plain_attention(
 
 @op(
     "relax.nn.attention_bias",
-    layout=OPAQUE,
     lower=_attend,
     gradient=backward_rule("relax.nn.attention_bias", "query", "key", "value", "bias"),
     **_RULES,
@@ -159,7 +155,6 @@ def biased_attention(
 
 @op(
     "relax.nn.masked_attention",
-    layout=OPAQUE,
     lower=by_platform(ACCELERATED.masked_attention, cpu=ON_CPU.masked_attention),
     gradient=backward_rule("relax.nn.masked_attention", "query", "key", "value"),
     **_RULES,
@@ -186,19 +181,10 @@ def masked_attention(
 
 
 attention_backward = backward_of(
-    plain_attention,
-    "query",
-    "key",
-    "value",
-    lower=_without_bias(_attend_backward, 4),
+    plain_attention, "query", "key", "value", lower=_without_bias(_attend_backward, 4)
 )
 attention_bias_backward = backward_of(
-    biased_attention,
-    "query",
-    "key",
-    "value",
-    "bias",
-    lower=_attend_backward,
+    biased_attention, "query", "key", "value", "bias", lower=_attend_backward
 )
 masked_attention_backward = backward_of(
     masked_attention,
@@ -279,7 +265,6 @@ def _attention_var_len(
 
 @op(
     "relax.nn.attention_var_len",
-    layout=OPAQUE,
     complete=_complete_var_len,
     lower=_attention_var_len,
     gradient=backward_rule("relax.nn.attention_var_len", "queries", "keys", "values"),
@@ -307,8 +292,7 @@ def attention_var_len(
     for name, starts in (("seqstart_q", seqstart_q), ("seqstart_k", seqstart_k)):
         if starts is not None:
             require_integers(starts, name)
-            if starts.ndim not in (-1, 1):
-                raise OpError(f"`{name}` must have 1 dimension, found {starts.ndim}")
+            require_ndim(name, starts, 1)
     if seqstart_k is not None and seqstart_q.dims and seqstart_k.dims:
         sequences, found = seqstart_q.dims[0], seqstart_k.dims[0]
         if can_prove_different(sequences, found):

@@ -23,41 +23,25 @@ def _norm(ndim: int, axis: int, **options: Any) -> Norm:
     return Norm([other for other in range(ndim) if other != channel], [channel], **options)
 
 
-def _batch_norm(
-    data: Any,
-    gamma: Any,
-    beta: Any,
-    moving_mean: Any,
-    moving_var: Any,
-    momentum: float,
-    training: bool,
-    **options: Any,
-) -> Any:
+def _batch_norm(data: Any, *given: Any, momentum: float, training: bool, **options: Any) -> Any:
+    *affine, moving_mean, moving_var = given
     norm, wide = _norm(data.ndim, **options), widened(data)
     running = [moving_mean.astype(wide.dtype), moving_var.astype(wide.dtype)]
     if not training:
         mean, var = (norm.laid(statistic, data.ndim) for statistic in running)
-        out = norm.finished(wide - mean, var, gamma, beta)
+        out = norm.finished(wide - mean, var, *affine)
         return out.astype(data.dtype), moving_mean, moving_var
     centred, var = norm.centred(wide)
     batch = [jnp.mean(wide, norm.reduced), lax.squeeze(var, norm.reduced)]
     keep, take = (jnp.asarray(share, wide.dtype) for share in (1 - momentum, momentum))
     moved = [keep * old + take * new for old, new in zip(running, batch, strict=True)]
-    results = (norm.finished(centred, var, gamma, beta), *moved)
+    results = (norm.finished(centred, var, *affine), *moved)
     return tuple(result.astype(data.dtype) for result in results)
 
 
-def _spelt_out(
-    data: Expr,
-    gamma: Expr,
-    beta: Expr,
-    moving_mean: Expr,
-    moving_var: Expr,
-    momentum: float,
-    training: bool,
-    **options: Any,
-) -> Expr:
+def _spelt_out(data: Expr, *given: Expr, momentum: float, training: bool, **options: Any) -> Expr:
     """The form of inference: on the running statistics, which it hands on."""
+    gamma, beta, moving_mean, moving_var = given
     ndim = ndim_of(data)
     norm = _norm(ndim, **options)
     centred = wide(data) - norm.spread(wide(moving_mean), ndim)
@@ -66,20 +50,12 @@ def _spelt_out(
 
 
 def _training_form(
-    data: Expr,
-    gamma: Expr,
-    beta: Expr,
-    moving_mean: Expr,
-    moving_var: Expr,
-    momentum: float,
-    training: bool,
-    **options: Any,
+    data: Expr, *given: Expr, momentum: float, training: bool, **options: Any
 ) -> Expr | None:
     """The same on the statistics of the batch, with the running ones moved towards them."""
     if not training:
         return None
-    given = (data, gamma, beta, moving_mean, moving_var)
-    whole, *affine, old_mean, old_var = map(wide, given)
+    whole, *affine, old_mean, old_var = map(wide, (data, *given))
     others = _norm(ndim_of(data), **options).reduced
     mean, var = call("mean", whole, others), call("variance", whole, others)
     attrs = {**options, "momentum": momentum, "training": False}
@@ -102,17 +78,9 @@ def _gradient(
 
 
 def _wide_gradient(
-    g: Expr,
-    data: Expr,
-    gamma: Expr,
-    beta: Expr,
-    moving_mean: Expr,
-    moving_var: Expr,
-    *,
-    momentum: float,
-    training: bool,
-    **options: Any,
+    g: Expr, *given: Expr, momentum: float, training: bool, **options: Any
 ) -> tuple[Expr | None, ...]:
+    data, gamma, _, moving_mean, moving_var = given
     ndim = ndim_of(data)
     norm = _norm(ndim, **options)
     mean = call("mean", data, norm.reduced) if training else moving_mean

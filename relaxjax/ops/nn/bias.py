@@ -9,7 +9,7 @@ from relaxjax.ops.axis_layouts import ONE_AXIS
 from relaxjax.ops.cost_rules import ELEMENTWISE
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, ndim_of
-from relaxjax.ops.shapes import common_dtype, normalize_axis
+from relaxjax.ops.shapes import common_dtype, normalize_axis, require_ndim
 
 
 def _bias_add(data: Any, bias: Any, axis: int) -> Any:
@@ -43,8 +43,7 @@ def _with_axes(data: Expr, bias: Expr, axis: int) -> Expr:
 def bias_add(data: TensorType, bias: TensorType, axis: int = 1) -> TensorType:
     """`data` with a vector `bias` added along one axis, as Relay has it."""
     common_dtype(data=data, bias=bias)
-    if bias.ndim not in (-1, 1):
-        raise OpError(f"`bias` must have 1 dimension, found {bias.ndim}")
+    require_ndim("bias", bias, 1)
     along = normalize_axis(axis, data.ndim) if data.ndim >= 0 else axis
     if data.dims is not None and bias.dims is not None:
         size, found = data.dims[along], bias.dims[0]

@@ -125,23 +125,10 @@ def in_one_dtype(data: Any, weight: Any, out_dtype: str | None) -> tuple[Any, An
 def _lowering(apply: Callable[[Convolution, Any, Any, Any], Any]) -> Callable[..., Any]:
     """A lowering that computes a convolution by one of its forms."""
 
-    def lower(
-        data: Any,
-        weight: Any,
-        strides: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
-        data_layout: str,
-        kernel_layout: str,
-        out_layout: str,
-        out_dtype: str | None,
-    ) -> Any:
+    def lower(data: Any, weight: Any, padding: Any, out_dtype: str | None, **form: Any) -> Any:
         data, weight, wide = in_one_dtype(data, weight, out_dtype)
-        pads = tuple(pad_pairs(padding))
-        layouts = (data_layout, kernel_layout, out_layout)
-        form = Convolution(strides, pads, dilation, groups, *layouts)
-        out = apply(form, data, weight, wide)
+        convolution = Convolution(pads=tuple(pad_pairs(padding)), **form)
+        out = apply(convolution, data, weight, wide)
         return cast(out, out_dtype or out.dtype)
 
     return lower
@@ -172,28 +159,14 @@ def _convolution_gradient(
         (out[c] - 1) * strides[a] - low - high + window_span(kernel[c], dilation[a])
         for a, (c, (low, high)) in enumerate(zip(SPATIAL[count], pad_pairs(padding), strict=True))
     ]
+    more = [image[c] - length for c, length in zip(SPATIAL[count], reached, strict=True)]
+    back = (out_layout, swapped_kernel(kernel_layout), data_layout)
+    given = (g, weight, strides, padding, more, dilation, groups, *back)
     to_data = call(
-        f"nn.conv{count}d_transpose",
-        g,
-        weight,
-        strides,
-        padding,
-        [image[c] - length for c, length in zip(SPATIAL[count], reached, strict=True)],
-        dilation,
-        groups,
-        out_layout,
-        swapped_kernel(kernel_layout),
-        data_layout,
-        None if out_dtype is None else dtype_of(data),
+        f"nn.conv{count}d_transpose", *given, None if out_dtype is None else dtype_of(data)
     )
-    to_weight = weight_adjoint(
-        data,
-        g,
-        weight,
-        (strides, padding, dilation, groups),
-        (data_layout, out_layout, kernel_layout),
-    )
-    return to_data, to_weight
+    window, layouts = (strides, padding, dilation, groups), (data_layout, out_layout, kernel_layout)
+    return to_data, weight_adjoint(data, g, weight, window, layouts)
 
 
 def weight_adjoint(
@@ -215,19 +188,15 @@ def weight_adjoint(
     kernel_dims = by_letter(dims_of(weight), kernel_layout)
     out_dtype = dtype_of(weight)
     mixed = not dtype_of(image) == dtype_of(features) == out_dtype
-    adjoint = call(
-        f"nn.conv{len(strides)}d",
-        _groups_in_batch(image, image_layout, groups),
-        features,
-        dilation,
-        _without_rest(image_dims, kernel_dims, strides, padding, dilation),
-        strides,
-        groups,
+    room = _without_rest(image_dims, kernel_dims, strides, padding, dilation)
+    data = _groups_in_batch(image, image_layout, groups)
+    channels_as_batch = (
         relabelled(image_layout, N="C", C="N"),
         relabelled(feature_layout, N="I", C="O"),
         relabelled(kernel_layout, I="N", O="C"),
-        out_dtype if mixed else None,
     )
+    given = (data, features, dilation, room, strides, groups, *channels_as_batch)
+    adjoint = call(f"nn.conv{len(strides)}d", *given, out_dtype if mixed else None)
     dims = dims_of(weight)
     if dims_of(adjoint) == dims:
         return adjoint

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import per_input
@@ -76,29 +75,20 @@ def loss_of_scores(
 
 
 def _gradient(
-    g: Expr,
-    z: Expr,
-    logits: Expr,
-    targets: Expr,
-    weights: Expr | None,
-    reduction: str,
-    ignore_index: int,
+    g: Expr, z: Expr, logits: Expr, targets: Expr, weights: Expr | None, **attrs: Any
 ) -> tuple[Expr | None, ...]:
-    rest = (targets, weights, reduction, ignore_index)
-    backward = call("grad.softmax_nll_loss_backward", g, logits, *rest)
+    backward = call("grad.softmax_nll_loss_backward", g, logits, targets, weights, **attrs)
     if weights is None:
         return backward, None, None
     predictions = call("nn.log_softmax", logits, class_axis(logits.ty))
-    return backward, None, weights_gradient(g, z, predictions, *rest)
+    return backward, None, weights_gradient(g, z, predictions, targets, weights, **attrs)
 
 
 @op(
     "relax.nn.softmax_nll_loss",
     facts={"class_ids": "targets"},
-    layout=OPAQUE,
     lower=by_platform(loss_of_scores, cpu=partial(loss_of_scores, read=_read_at_once)),
     gradient=_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_input(4),  # the largest, the difference, its power, the sum
 )
@@ -118,12 +108,7 @@ def softmax_nll_loss(
 
 
 def adjoint_of_scores(
-    output_grad: Any,
-    logits: Any,
-    targets: Any,
-    weights: Any,
-    reduction: str,
-    ignore_index: int,
+    output_grad: Any, logits: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
 ) -> Any:
     """The softmax, less 1 at the target, times what the sample counts."""
     axis, wide, targets = class_axis(logits), widened(logits), as_places(targets)
@@ -140,10 +125,8 @@ def adjoint_of_scores(
 
 @op(
     "relax.grad.softmax_nll_loss_backward",
-    layout=OPAQUE,
     lower=adjoint_of_scores,
     gradient=traced_gradient("relax.grad.softmax_nll_loss_backward"),
-    precision="never",
     fusion="reduction",
     cost=per_input(8),  # the loss's four; their logarithm off, a power, a comparison, a product
 )

@@ -12,14 +12,7 @@ from relaxjax.ops.traced import differentiated_as
 
 from . import attending
 from .attending import scale_of, scope_of
-from .running_attention import (
-    Block,
-    Running,
-    from_keys,
-    from_rows,
-    rows_of,
-    running,
-)
+from .running_attention import Block, Running, from_keys, from_rows, rows_of, running
 
 Form = Callable[..., Any]
 

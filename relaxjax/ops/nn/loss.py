@@ -8,7 +8,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import as_places, widened
@@ -23,6 +22,8 @@ from relaxjax.ops.shapes import (
     common_vdevice,
     dims_text,
     require_adjoint,
+    require_choice,
+    require_ndim,
     require_numbers,
 )
 
@@ -45,10 +46,8 @@ def _cross_entropy_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, E
 
 @op(
     "relax.nn.cross_entropy_with_logits",
-    layout=OPAQUE,
     lower=_cross_entropy,
     gradient=_cross_entropy_gradient,
-    precision="never",
     fusion="reduction",
     cost=per_input(2),
 )
@@ -116,18 +115,9 @@ def _nll_loss(
     return reduced(counted_times(weight, -picked), weight, reduction).astype(predictions.dtype)
 
 
-def _nll_loss_gradient(
-    g: Expr,
-    z: Expr,
-    predictions: Expr,
-    targets: Expr,
-    weights: Expr | None,
-    reduction: str,
-    ignore_index: int,
-) -> tuple[Expr | None, ...]:
-    rest = (targets, weights, reduction, ignore_index)
-    backward = call("grad.nll_loss_backward", g, predictions, *rest)
-    return backward, None, weights_gradient(g, z, predictions, *rest)
+def _nll_loss_gradient(g: Expr, z: Expr, *args: Any, **attrs: Any) -> tuple[Expr | None, ...]:
+    backward = call("grad.nll_loss_backward", g, *args, **attrs)
+    return backward, None, weights_gradient(g, z, *args, **attrs)
 
 
 def weights_gradient(
@@ -162,10 +152,8 @@ def weights_gradient(
 @op(
     "relax.nn.nll_loss",
     facts={"class_ids": "targets"},
-    layout=OPAQUE,
     lower=_nll_loss,
     gradient=_nll_loss_gradient,
-    precision="never",
     fusion="reduction",
     cost=LOWERED,
 )
@@ -187,8 +175,7 @@ def nll_loss(
 def loss_type(
     predictions: TensorType, targets: TensorType, weights: TensorType | None, reduction: str
 ) -> TensorType:
-    if reduction not in _REDUCTIONS:
-        raise OpError(f"`reduction` must be one of {', '.join(_REDUCTIONS)}, found {reduction}")
+    require_choice("reduction", reduction, _REDUCTIONS)
     require_numbers("predictions", predictions)
     require_integers(targets, "targets")
     losses = _losses_dims(predictions, targets)
@@ -229,8 +216,7 @@ def _losses_dims(predictions: TensorType, targets: TensorType) -> Sequence[Dim] 
 def _require_classes(predictions: TensorType, weights: TensorType | None) -> None:
     if weights is None:
         return
-    if weights.ndim not in (-1, 1):
-        raise OpError(f"`weights` must have 1 dimension, found {weights.ndim}")
+    require_ndim("weights", weights, 1)
     if predictions.dims is None or weights.dims is None:
         return
     classes = predictions.dims[class_axis(predictions)]
@@ -262,27 +248,17 @@ def _nll_loss_backward(
 
 
 def _nll_loss_backward_gradient(
-    g: Expr,
-    y: Expr,
-    output_grad: Expr,
-    predictions: Expr,
-    targets: Expr,
-    weights: Expr | None,
-    reduction: str,
-    ignore_index: int,
+    g: Expr, y: Expr, output_grad: Expr, predictions: Expr, *rest: Any, **attrs: Any
 ) -> tuple[Expr | None, ...]:
     """It is linear in `output_grad`, and the loss itself is its transpose."""
-    rest = (targets, weights, reduction, ignore_index)
-    loss = call("nn.nll_loss", g, *rest)
-    return loss, None, None, weights_gradient(output_grad, loss, g, *rest)
+    loss = call("nn.nll_loss", g, *rest, **attrs)
+    return loss, None, None, weights_gradient(output_grad, loss, g, *rest, **attrs)
 
 
 @op(
     "relax.grad.nll_loss_backward",
-    layout=OPAQUE,
     lower=_nll_loss_backward,
     gradient=_nll_loss_backward_gradient,
-    precision="never",
     fusion="broadcast",
     cost=LOWERED,
 )

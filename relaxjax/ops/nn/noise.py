@@ -5,7 +5,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from relaxjax.ir.expr import Expr, ShapeExpr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ops.arrays import jax_dtype
@@ -34,11 +33,9 @@ def _training_form(shape: Expr, distribution: str, dtype: str, key: Expr) -> Exp
 
 @op(
     "relax.nn.noise",
-    layout=OPAQUE,
     lower=_mean,
     gradient=ZERO_GRADIENT,
     training_form=_training_form,
-    precision="never",
     fusion="elementwise",
     cost=FILLS,
 )

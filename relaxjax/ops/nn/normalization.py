@@ -199,12 +199,7 @@ def instance_norm(
     return _normed_type(data, [channel], gamma=gamma, beta=beta)
 
 
-@op(
-    "relax.nn.rms_norm",
-    layout=axis_rule("axes"),
-    **_rules(_root_mean_square),
-    cost=per_input(4),
-)
+@op("relax.nn.rms_norm", layout=axis_rule("axes"), **_rules(_root_mean_square), cost=per_input(4))
 def rms_norm(
     data: TensorType, weight: TensorType, axes: Axes = (-1,), epsilon: float = 1e-5
 ) -> TensorType:

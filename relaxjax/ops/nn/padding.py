@@ -7,7 +7,6 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Partial
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.axis_layouts import PADDED
@@ -104,7 +103,6 @@ def _pixel_shuffle_gradient(g: Expr, y: Expr, data: Expr, upscale_factor: int) -
 
 @op(
     "relax.nn.pixel_shuffle",
-    layout=OPAQUE,
     lower=_pixel_shuffle,
     gradient=_pixel_shuffle_gradient,
     **_RULES,

@@ -346,7 +346,6 @@ def pooling_backward(
         lower=_on_each_platform(lower),
         gradient=gradient,
         precision="follow",
-        fusion="opaque",
         cost=LOWERED,
     )(infer)
 

@@ -14,15 +14,13 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr, TupleGetItem
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import counting, dims_at
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call
 from relaxjax.ops.platform import by_platform
-from relaxjax.ops.shapes import common_dtype, common_vdevice, require_adjoint
+from relaxjax.ops.shapes import common_dtype, common_vdevice, require_adjoint, require_ndim
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
 
@@ -98,13 +96,7 @@ def _reduced(losses: Any, targets: Any, reduction: str, ignore_index: int) -> An
 
 
 def _gradient(
-    g: Expr,
-    z: Expr,
-    data: Expr,
-    weight: Expr,
-    targets: Expr,
-    bias: Expr | None,
-    **attrs: Any,
+    g: Expr, z: Expr, data: Expr, weight: Expr, targets: Expr, bias: Expr | None, **attrs: Any
 ) -> tuple[Expr | None, ...]:
     both = call("grad.product_nll_loss_backward", g, data, weight, targets, bias, **attrs)
     of_bias = None if bias is None else TupleGetItem(both, 3)
@@ -128,11 +120,8 @@ def _flops(products: int, each: int, first: int) -> Any:
 @op(
     "relax.nn.product_nll_loss",
     facts={"class_ids": "targets"},
-    layout=OPAQUE,
     lower=_on_each_platform(_product_nll_loss),
     gradient=_gradient,
-    precision="never",
-    fusion="opaque",
     cost=_flops(1, 4, 0),
 )
 def product_nll_loss(
@@ -162,8 +151,8 @@ def _loss_type(
 ) -> TensorType:
     require_float(data, "data")
     for name, ty, ndim in (("data", data, 2), ("weight", weight, 2), ("bias", bias, 1)):
-        if ty is not None and ty.ndim not in (-1, ndim):
-            raise OpError(f"`{name}` must have {counted(ndim, 'dimension')}, found {ty.ndim}")
+        if ty is not None:
+            require_ndim(name, ty, ndim)
     dtype = common_dtype(data=data, weight=weight, **({} if bias is None else {"bias": bias}))
     words = _words(data, weight, bias, transposed)
     scores = TensorType(None, dtype, 2, common_vdevice(data, weight))
@@ -249,11 +238,8 @@ def _adjoint_of_losses(
 
 @op(
     "relax.grad.product_nll_loss_backward",
-    layout=OPAQUE,
     lower=_on_each_platform(_backward),
     gradient=traced_gradient("relax.grad.product_nll_loss_backward"),
-    precision="never",
-    fusion="opaque",
     cost=_flops(3, 8, 1),
 )
 def product_nll_loss_backward(

@@ -8,15 +8,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.wording import counted
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
-from relaxjax.ops.shapes import common_dtype
+from relaxjax.ops.shapes import common_dtype, require_ndim
 
 # Products of blocks are faster than products of single elements from this many elements on.
 _LARGE_BLOCK = 256
@@ -80,18 +78,12 @@ def _backward(
 
 @op(
     "relax.nn.sparse_dense",
-    layout=OPAQUE,
     lower=_sparse_dense,
     gradient=backward_rule("relax.nn.sparse_dense", "data", "weight_data"),
-    precision="never",
-    fusion="opaque",
     cost=LOWERED,
 )
 def sparse_dense(
-    data: TensorType,
-    weight_data: TensorType,
-    weight_indices: TensorType,
-    weight_indptr: TensorType,
+    data: TensorType, weight_data: TensorType, weight_indices: TensorType, weight_indptr: TensorType
 ) -> TensorType:
     """Product with the transpose of a block-sparse matrix: y = x @ w^T.
 
@@ -104,8 +96,7 @@ def sparse_dense(
     require_integers(weight_indptr, "weight_indptr")
     parts = {"weight_data": (weight_data, 3), "weight_indices": (weight_indices, 1)}
     for name, (ty, ndim) in {**parts, "weight_indptr": (weight_indptr, 1)}.items():
-        if ty.ndim not in (-1, ndim):
-            raise OpError(f"`{name}` must have {counted(ndim, 'dimension')}, found {ty.ndim}")
+        require_ndim(name, ty, ndim)
     if data.ndim == 0:
         raise OpError("`data` must have at least 1 dimension, found a scalar")
     blocks, starts = weight_data.dims, weight_indptr.dims

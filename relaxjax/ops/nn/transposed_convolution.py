@@ -77,22 +77,12 @@ def _lowering(apply: Callable[[TransposedConvolution, Any, Any, Any], Any]) -> C
     """A lowering that computes a transposed convolution by one of its forms."""
 
     def lower(
-        data: Any,
-        weight: Any,
-        strides: Any,
-        padding: Any,
-        output_padding: Any,
-        dilation: Any,
-        groups: int,
-        data_layout: str,
-        kernel_layout: str,
-        out_layout: str,
-        out_dtype: str | None,
+        data: Any, weight: Any, padding: Any, output_padding: Any, out_dtype: Any, **form: Any
     ) -> Any:
         data, weight, wide = in_one_dtype(data, weight, out_dtype)
-        layouts = (data_layout, swapped_kernel(kernel_layout), out_layout)
-        form = Convolution(strides, tuple(pad_pairs(padding)), dilation, groups, *layouts)
-        out = apply(TransposedConvolution(form, output_padding), data, weight, wide)
+        form["kernel_layout"] = swapped_kernel(form["kernel_layout"])
+        convolution = Convolution(pads=tuple(pad_pairs(padding)), **form)
+        out = apply(TransposedConvolution(convolution, output_padding), data, weight, wide)
         return cast(out, out_dtype or out.dtype)
 
     return lower
@@ -113,27 +103,11 @@ def _gradient(
     out_layout: str,
     out_dtype: str | None,
 ) -> tuple[Expr, Expr]:
-    to_data = call(
-        f"nn.conv{len(strides)}d",
-        g,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        out_layout,
-        swapped_kernel(kernel_layout),
-        data_layout,
-        None if out_dtype is None else dtype_of(data),
-    )
-    to_weight = weight_adjoint(
-        g,
-        data,
-        weight,
-        (strides, padding, dilation, groups),
-        (out_layout, data_layout, swapped_kernel(kernel_layout)),
-    )
-    return to_data, to_weight
+    window, kernel = (strides, padding, dilation, groups), swapped_kernel(kernel_layout)
+    dtype = None if out_dtype is None else dtype_of(data)
+    layouts = (out_layout, kernel, data_layout)
+    to_data = call(f"nn.conv{len(strides)}d", g, weight, *window, *layouts, dtype)
+    return to_data, weight_adjoint(g, data, weight, window, (out_layout, data_layout, kernel))
 
 
 def transposed_convolution(count: int) -> Op:

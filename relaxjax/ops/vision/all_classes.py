@@ -9,13 +9,12 @@ from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Partial
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 from relaxjax.ops.arrays import cast, jax_dtype
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lowered_cost import LOWERED
-from relaxjax.ops.shapes import dims_text, element_count, require_ndim
+from relaxjax.ops.shapes import dims_text, element_count, require_choice, require_ndim
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
 
@@ -101,15 +100,7 @@ def _require_number(name: str, value: Expr) -> None:
         raise OpError(f"`{name}` must be a number or a tensor of one element, found {ty}")
 
 
-@op(
-    _NAME,
-    layout=OPAQUE,
-    lower=_all_class_non_max_suppression,
-    gradient=_gradient,
-    precision="never",
-    cost=LOWERED,
-    fusion="opaque",
-)
+@op(_NAME, lower=_all_class_non_max_suppression, gradient=_gradient, cost=LOWERED)
 def all_class_non_max_suppression(
     boxes: TensorType,
     scores: TensorType,
@@ -129,10 +120,7 @@ def all_class_non_max_suppression(
     class, and their number; in that of tensorflow for each image the rows (class, box), the scores,
     and the numbers. The shapes have room for every box; 0 stands behind the last row.
     """
-    if output_format not in _FORMATS:
-        raise OpError(
-            f"`output_format` must be one of {', '.join(_FORMATS)}, found {output_format}"
-        )
+    require_choice("output_format", output_format, _FORMATS)
     require_ndim("boxes", boxes, 3)
     require_ndim("scores", scores, 3)
     require_float(boxes, "boxes")

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim, can_prove_different
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ops.conversions import as_floats
 from relaxjax.ops.declare import OpError, op
@@ -57,12 +56,9 @@ def _as_variances(value: Any) -> tuple[float, ...]:
 
 @op(
     "relax.vision.multibox_transform_loc",
-    layout=OPAQUE,
     lower=_multibox_transform_loc,
     gradient=traced_gradient("relax.vision.multibox_transform_loc"),
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def multibox_transform_loc(
     cls_pred: TensorType,

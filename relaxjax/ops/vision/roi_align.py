@@ -14,10 +14,11 @@ from jax import lax
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import aligned, widened
 from relaxjax.ops.backward import backward_of, backward_rule
-from relaxjax.ops.declare import OpError, op
+from relaxjax.ops.declare import op
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.once import computed_once
+from relaxjax.ops.shapes import require_choice
 from relaxjax.ops.unary import require_float
 
 from .regions import PooledSize, over_regions, regions_type
@@ -149,9 +150,7 @@ def _roi_align(
     layout=lettered(*_LAYOUTS),
     lower=_roi_align,
     gradient=backward_rule("relax.vision.roi_align", "data", "rois"),
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def roi_align(
     data: TensorType,
@@ -170,10 +169,8 @@ def roi_align(
     or with one that is not positive the bin's extent rounded up, interpolated bilinearly. A region
     has an extent of 1 at least, unless `aligned`.
     """
-    if layout not in _LAYOUTS:
-        raise OpError(f"`layout` must be one of {', '.join(_LAYOUTS)}, found {layout}")
-    if mode not in _MODES:
-        raise OpError(f"`mode` must be one of {', '.join(_MODES)}, found {mode}")
+    require_choice("layout", layout, _LAYOUTS)
+    require_choice("mode", mode, _MODES)
     require_float(data, "data")
     return regions_type(data, rois, pooled_size, layout)
 

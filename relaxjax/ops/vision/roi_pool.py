@@ -56,9 +56,7 @@ def _roi_pool(data: Any, rois: Any, pooled_size: Any, spatial_scale: float, layo
     layout=lettered("NCHW", "NHWC"),
     lower=_roi_pool,
     gradient=backward_rule("relax.vision.roi_pool", "data"),
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def roi_pool(
     data: TensorType,

@@ -9,7 +9,6 @@ import numpy as np
 from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lowered_cost import LOWERED
@@ -161,12 +160,9 @@ def _require_images(data: TensorType, valid_count: TensorType, indices: TensorTy
 
 @op(
     "relax.vision.non_max_suppression",
-    layout=OPAQUE,
     lower=_non_max_suppression,
     gradient=traced_gradient("relax.vision.non_max_suppression"),
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def non_max_suppression(
     data: TensorType,

@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lowered_cost import LOWERED
@@ -40,12 +39,9 @@ def _get_valid_counts(data: Any, score_threshold: float, id_index: int, score_in
 
 @op(
     "relax.vision.get_valid_counts",
-    layout=OPAQUE,
     lower=_get_valid_counts,
     gradient=traced_gradient("relax.vision.get_valid_counts"),
-    precision="never",
     cost=LOWERED,
-    fusion="opaque",
 )
 def get_valid_counts(
     data: TensorType, score_threshold: float = 0.0, id_index: int = 0, score_index: int = 1

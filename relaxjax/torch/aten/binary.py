@@ -95,11 +95,6 @@ def sub(self: Any, other: Any, alpha: Any = 1) -> Expr:
     return x - times(y, alpha)
 
 
-@aten("rsub.Tensor", "rsub.Scalar")
-def rsub(self: Expr, other: Any, alpha: Any = 1) -> Expr:
-    return sub(other, self, alpha)
-
-
 def times(x: Expr, alpha: Any) -> Expr:
     return x if alpha == 1 else x * cast(alpha, dtype_of(x))
 
@@ -137,11 +132,6 @@ def remainder(self: Any, other: Any) -> Expr:
     return call("floor_mod", *promoted(self, other))
 
 
-@aten("fmod.Tensor", "fmod.Scalar")
-def fmod(self: Any, other: Any) -> Expr:
-    return call("mod", *promoted(self, other))
-
-
 @aten("atan2.default")
 def atan2(self: Any, other: Any) -> Expr:
     """An angle, whose slopes at (0, 0) are 0."""
@@ -150,11 +140,6 @@ def atan2(self: Any, other: Any) -> Expr:
     is_zero = call("logical_and", call("equal", x, zero), call("equal", y, zero))
     at_zero = call("atan2", call("grad.no_grad", x), call("grad.no_grad", y))
     return where(is_zero, at_zero, call("atan2", x, where(is_zero, scalar(1, y), y)))
-
-
-@aten("pow.Tensor_Tensor", "pow.Scalar")
-def pow_tensor(self: Any, exponent: Any) -> Expr:
-    return power_of(*promoted(self, exponent))
 
 
 def power_of(x: Expr, exponent: Expr) -> Expr:
@@ -219,16 +204,6 @@ def _beyond(is_beyond: Expr, bound: Expr) -> Expr:
     return call("logical_or", is_beyond, call("not_equal", bound, bound))
 
 
-@aten("clamp_min.default", "clamp_min.Tensor")
-def clamp_min(self: Expr, min: Any) -> Expr:
-    return clamp(self, min)
-
-
-@aten("clamp_max.default", "clamp_max.Tensor")
-def clamp_max(self: Expr, max: Any) -> Expr:
-    return clamp(self, None, max)
-
-
 @aten("addcmul.default")
 def addcmul(self: Expr, tensor1: Expr, tensor2: Expr, value: Any = 1) -> Expr:
     x, y, z = promoted(self, tensor1, tensor2)
@@ -244,11 +219,6 @@ def addcdiv(self: Expr, tensor1: Expr, tensor2: Expr, value: Any = 1) -> Expr:
 @aten("lerp.Scalar", "lerp.Tensor")
 def lerp(self: Expr, end: Expr, weight: Any) -> Expr:
     return self + cast(weight, dtype_of(self)) * (end - self)
-
-
-@aten("logaddexp.default")
-def logaddexp(self: Expr, other: Expr) -> Expr:
-    return call("log_add_exp", *promoted(self, other))
 
 
 @aten("bitwise_left_shift.Tensor", "__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar")
@@ -275,3 +245,11 @@ def times_nothing(x: Expr, y: Expr, bound: float) -> Expr:
     """Where x is 0 and a logarithm of y is not finite, as it is up to a bound."""
     is_infinite = call("logical_or", y <= scalar(bound, y), call("equal", y, scalar(math.inf, y)))
     return call("logical_and", call("equal", x, scalar(0, x)), is_infinite)
+
+
+aten("rsub.Tensor", "rsub.Scalar")(lambda self, other, alpha=1: sub(other, self, alpha))
+aten("fmod.Tensor", "fmod.Scalar")(lambda self, other: call("mod", *promoted(self, other)))
+aten("pow.Tensor_Tensor", "pow.Scalar")(lambda self, exponent: power_of(*promoted(self, exponent)))
+aten("clamp_min.default", "clamp_min.Tensor")(lambda self, min: clamp(self, min))
+aten("clamp_max.default", "clamp_max.Tensor")(lambda self, max: clamp(self, None, max))
+aten("logaddexp.default")(lambda self, other: call("log_add_exp", *promoted(self, other)))

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 
 from relaxjax.ir.expr import Expr
 
-from . import diagonals, pointwise, shapes, slicing
+from . import diagonals, shapes, slicing
 from .table import aten
 
 _COPIES: Mapping[str, Callable[..., Expr | list[Expr]]] = {
-    "alias_copy.default": pointwise.alias,
     "diagonal_copy.default": diagonals.diagonal,
     "expand_copy.default": shapes.expand,
     "narrow_copy.default": slicing.narrow,

@@ -30,11 +30,6 @@ def full(size: Sequence[Dim], fill_value: Any, dtype: str | None = None, **_: An
     return filled(size, fill_value, dtype or _dtype_of_number(fill_value))
 
 
-@aten("scalar_tensor.default")
-def scalar_tensor(s: Any, dtype: str | None = None, **_: Any) -> Expr:
-    return cast(s, dtype or default_dtype())
-
-
 @aten("full_like.default")
 def full_like(self: Expr, fill_value: Any, dtype: str | None = None, **_: Any) -> Expr:
     return filled(dims_of(self), fill_value, dtype or dtype_of(self))
@@ -159,16 +154,6 @@ aten("tril_indices.default")(_triangle(np.tril_indices))
 aten("triu_indices.default")(_triangle(np.triu_indices))
 
 
-@aten("fill.Scalar", "fill.Tensor")
-def fill(self: Expr, value: Any) -> Expr:
-    return filled(dims_of(self), value, dtype_of(self))
-
-
-@aten("zero.default")
-def zero(self: Expr) -> Expr:
-    return filled(dims_of(self), 0, dtype_of(self))
-
-
 @aten("bernoulli.float", "bernoulli.p")
 def bernoulli(self: Expr, p: float = 0.5, generator: Any = None) -> Expr:
     """Ones with the probability `p`, drawn in training; a prediction has their mean, `p`."""
@@ -176,11 +161,6 @@ def bernoulli(self: Expr, p: float = 0.5, generator: Any = None) -> Expr:
     if p in (0, 1):
         return ones if p else filled(dims_of(self), 0, dtype_of(self))
     return call("nn.dropout", ones, 1 - p)[0] * scalar(p, ones)
-
-
-@aten("sym_size.int")
-def sym_size(self: Expr, dim: int) -> Dim:
-    return dims_of(self)[dim]
 
 
 @aten("sym_numel.default")
@@ -202,3 +182,9 @@ def new_empty_strided(
     self: Expr, size: Sequence[Dim], stride: Sequence[Dim], dtype: str | None = None, **_: Any
 ) -> Expr:
     return filled(size, 0, dtype or dtype_of(self))
+
+
+aten("scalar_tensor.default")(lambda s, dtype=None, **_: cast(s, dtype or default_dtype()))
+aten("fill.Scalar", "fill.Tensor")(lambda self, value: filled(dims_of(self), value, dtype_of(self)))
+aten("zero.default")(lambda self: filled(dims_of(self), 0, dtype_of(self)))
+aten("sym_size.int")(lambda self, dim: dims_of(self)[dim])

@@ -54,11 +54,6 @@ def vstack(tensors: Sequence[Expr]) -> Expr:
     return cat([_at_least(one, 2) for one in tensors], 0)
 
 
-@aten("dstack.default")
-def dstack(tensors: Sequence[Expr]) -> Expr:
-    return cat([_at_least(one, 3) for one in tensors], 2)
-
-
 @aten("column_stack.default")
 def column_stack(tensors: Sequence[Expr]) -> Expr:
     columns = [shaped(x, [element_count(dims_of(x)), 1]) if ndim_of(x) < 2 else x for x in tensors]
@@ -169,16 +164,6 @@ _declare_splits("vsplit", lambda x: 0)
 _declare_splits("dsplit", lambda x: 2)
 
 
-@aten("fliplr.default")
-def fliplr(self: Expr) -> Expr:
-    return flip(self, [1])
-
-
-@aten("flipud.default")
-def flipud(self: Expr) -> Expr:
-    return flip(self, [0])
-
-
 @aten("rot90.default")
 def rot90(self: Expr, k: int = 1, dims: Sequence[int] = (0, 1)) -> Expr:
     """Turned by 90 degrees `k` times, from the first of the axes to the second."""
@@ -216,3 +201,8 @@ def pixel_unshuffle(self: Expr, downscale_factor: int) -> Expr:
     order = [*range(first + 1), first + 2, first + 4, first + 1, first + 3]
     apart = call("permute_dims", blocks, order)
     return shaped(apart, [*batch, channels * factor * factor, high, wide])
+
+
+aten("dstack.default")(lambda tensors: cat([_at_least(one, 3) for one in tensors], 2))
+aten("fliplr.default")(lambda self: flip(self, [1]))
+aten("flipud.default")(lambda self: flip(self, [0]))

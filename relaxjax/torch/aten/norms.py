@@ -11,9 +11,14 @@ from .shapes import shaped
 from .table import aten
 
 
-def _vector(value: Expr | None, number: int, size: Dim, dtype: str) -> Expr:
-    """Scales or shifts; ones or zeros for those that a norm does not have."""
-    return call("full", ShapeExpr((size,)), cast(number, dtype), dtype) if value is None else value
+def _scale_and_shift(
+    x: Expr, weight: Expr | None, bias: Expr | None, sizes: Sequence[Dim] | None = None
+) -> tuple[Expr, Expr]:
+    """Those of each channel, or of these sizes; ones and zeros where a norm does not have them."""
+    shape = ShapeExpr(tuple(dims_of(x)[1:2] if sizes is None else sizes))
+    dtype = dtype_of(x)
+    ones, zeros = (call("full", shape, cast(value, dtype), dtype) for value in (1, 0))
+    return ones if weight is None else weight, zeros if bias is None else bias
 
 
 def _others(x: Expr) -> list[int]:
@@ -26,11 +31,7 @@ def _beside(x: Expr, *others: Expr | None) -> Expr:
 
 
 def _moved(
-    x: Expr,
-    mean: Expr | None,
-    var: Expr | None,
-    momentum: float,
-    axes: Sequence[int] | None = None,
+    x: Expr, mean: Expr | None, var: Expr | None, momentum: float, axes: Sequence[int] | None = None
 ) -> tuple[Expr | None, Expr | None]:
     """Running statistics after a batch; the variance that they take in is that over n - 1.
 
@@ -66,8 +67,7 @@ def _of_batch(
     eps: float,
 ) -> Expr:
     given, x = dtype_of(x), _beside(x, weight, bias, mean, var)
-    size, dtype = dims_of(x)[1], dtype_of(x)
-    scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
+    scale, shift = _scale_and_shift(x, weight, bias)
     if mean is None or var is None:
         if not training:
             raise ValueError("a norm on running statistics, which are not given")
@@ -135,12 +135,7 @@ def native_batch_norm_inference(
 
 @aten("_native_batch_norm_legit.no_stats")
 def native_batch_norm_no_stats(
-    input: Expr,
-    weight: Expr | None,
-    bias: Expr | None,
-    training: bool,
-    momentum: float,
-    eps: float,
+    input: Expr, weight: Expr | None, bias: Expr | None, training: bool, momentum: float, eps: float
 ) -> tuple[Expr, Expr, Expr]:
     y = _of_batch(input, weight, bias, None, None, training, eps)
     return y, *_statistics(input, eps, weight, bias)
@@ -150,12 +145,8 @@ def _of_layer(
     x: Expr, shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
 ) -> Expr:
     given, x = dtype_of(x), _beside(x, weight, bias)
-    ndim, dtype = ndim_of(x), dtype_of(x)
-    axes = list(range(ndim - len(shape), ndim))
-    ones, zeros = (
-        call("full", ShapeExpr(tuple(shape)), cast(value, dtype), dtype) for value in (1, 0)
-    )
-    scale, shift = ones if weight is None else weight, zeros if bias is None else bias
+    axes = list(range(ndim_of(x) - len(shape), ndim_of(x)))
+    scale, shift = _scale_and_shift(x, weight, bias, shape)
     return cast(call("nn.layer_norm", x, scale, shift, axes, eps), given)
 
 
@@ -173,11 +164,7 @@ def layer_norm(
 
 @aten("native_layer_norm.default")
 def native_layer_norm(
-    input: Expr,
-    normalized_shape: Sequence[Dim],
-    weight: Expr | None,
-    bias: Expr | None,
-    eps: float,
+    input: Expr, normalized_shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
 ) -> tuple[Expr, Expr, Expr]:
     ndim, x = ndim_of(input), _beside(input, weight, bias)
     axes = list(range(ndim - len(normalized_shape), ndim))
@@ -188,8 +175,7 @@ def native_layer_norm(
 
 def _of_groups(x: Expr, groups: int, weight: Expr | None, bias: Expr | None, eps: float) -> Expr:
     given, x = dtype_of(x), _beside(x, weight, bias)
-    size, dtype = dims_of(x)[1], dtype_of(x)
-    scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
+    scale, shift = _scale_and_shift(x, weight, bias)
     axes = list(range(2, ndim_of(x)))
     return cast(call("nn.group_norm", x, scale, shift, groups, 1, axes, eps), given)
 
@@ -239,8 +225,7 @@ def instance_norm(
         y = _of_batch(input, weight, bias, running_mean, running_var, False, eps)
         return y, None, None
     x = _beside(input, weight, bias)
-    size, dtype = dims_of(x)[1], dtype_of(x)
-    scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
+    scale, shift = _scale_and_shift(x, weight, bias)
     axes = list(range(2, ndim_of(x)))
     y = cast(call("nn.instance_norm", x, scale, shift, 1, axes, eps), dtype_of(input))
     return y, *_moved(input, running_mean, running_var, momentum, axes)

@@ -65,12 +65,10 @@ def sign(self: Expr) -> Expr:
     return where(call("isnan", self), scalar(0, self), found)
 
 
-@aten("abs.default")
-def absolute(self: Expr) -> Expr:
-    return magnitude(self)
-
-
-@aten("clone.default", "lift_fresh_copy.default", "positive.default", "detach_copy.default")
+@aten(
+    *("clone.default", "lift_fresh_copy.default", "positive.default", "detach_copy.default"),
+    "alias_copy.default",
+)
 def clone(self: Expr, memory_format: Any = None) -> Expr:
     return self
 
@@ -79,45 +77,15 @@ def _put_whole(base: Expr, new: Expr, **_: Any) -> Expr:
     return new
 
 
-@view("alias.default", "lift_fresh.default", "lift.default", put=_put_whole)
-def alias(self: Expr) -> Expr:
-    return self
-
-
 @view("detach.default", put=_put_whole)
 def detach(self: Expr) -> Expr:
     return call("grad.no_grad", self) if is_floating(dtype_of(self)) else self
-
-
-@view("contiguous.default", put=_put_whole, may_copy=True)
-def contiguous(self: Expr, memory_format: Any = None) -> Expr:
-    return self
 
 
 @aten("reciprocal.default")
 def reciprocal(self: Expr) -> Expr:
     x = floating(self)
     return scalar(1, x) / x
-
-
-@aten("logical_not.default")
-def logical_not(self: Expr) -> Expr:
-    return call("logical_not", cast(self, "bool"))
-
-
-@aten("isnan.default")
-def isnan(self: Expr) -> Expr:
-    return call("isnan", floating(self))
-
-
-@aten("isinf.default")
-def isinf(self: Expr) -> Expr:
-    return call("isinf", floating(self))
-
-
-@aten("isfinite.default")
-def isfinite(self: Expr) -> Expr:
-    return call("isfinite", floating(self))
 
 
 @aten("nan_to_num.default")
@@ -139,11 +107,6 @@ def _largest(dtype: str) -> float:
     return -float(lowest(dtype))
 
 
-@aten("silu.default")
-def silu(self: Expr) -> Expr:
-    return call("nn.silu", self)
-
-
 @aten("gelu.default")
 def gelu(self: Expr, approximate: str = "none") -> Expr:
     """Of half precision it is computed in float32, and rounded once, as in torch."""
@@ -151,21 +114,6 @@ def gelu(self: Expr, approximate: str = "none") -> Expr:
     dtype = dtype_of(x)
     wide = cast(x, "float32") if dtype in ("bfloat16", "float16") else x
     return cast(call("nn.gelu_tanh" if approximate == "tanh" else "nn.gelu", wide), dtype)
-
-
-@aten("mish.default")
-def mish(self: Expr) -> Expr:
-    return self * call("tanh", call("nn.softplus", self))
-
-
-@aten("selu.default")
-def selu(self: Expr) -> Expr:
-    return call("nn.selu", self)
-
-
-@aten("celu.default")
-def celu(self: Expr, alpha: float = 1.0) -> Expr:
-    return _exponential_below(self, alpha, 1.0, 1 / alpha)
 
 
 @aten("elu.default")
@@ -221,11 +169,6 @@ def hardtanh(self: Expr, min_val: float = -1, max_val: float = 1) -> Expr:
     return _piecewise(self, min_val, max_val, *ends, self)
 
 
-@aten("relu6.default")
-def relu6(self: Expr) -> Expr:
-    return hardtanh(self, 0, 6)
-
-
 @aten("hardsigmoid.default")
 def hardsigmoid(self: Expr) -> Expr:
     line = self * scalar(1 / 6, self) + scalar(0.5, self)
@@ -276,12 +219,22 @@ def round_decimals(self: Expr, decimals: int) -> Expr:
     return call("round", self * factor) / factor
 
 
-@aten("frac.default")
-def frac(self: Expr) -> Expr:
-    return self - call("trunc", self)
-
-
 @aten("softsign.default")
 def softsign(self: Expr) -> Expr:
     one, size = promoted(1.0, call("abs", self))
     return self / (one + size)
+
+
+aten("abs.default")(lambda self: magnitude(self))
+view("alias.default", "lift_fresh.default", "lift.default", put=_put_whole)(lambda self: self)
+view("contiguous.default", put=_put_whole, may_copy=True)(lambda self, memory_format=None: self)
+aten("logical_not.default")(lambda self: call("logical_not", cast(self, "bool")))
+aten("isnan.default")(lambda self: call("isnan", floating(self)))
+aten("isinf.default")(lambda self: call("isinf", floating(self)))
+aten("isfinite.default")(lambda self: call("isfinite", floating(self)))
+aten("silu.default")(lambda self: call("nn.silu", self))
+aten("mish.default")(lambda self: self * call("tanh", call("nn.softplus", self)))
+aten("selu.default")(lambda self: call("nn.selu", self))
+aten("celu.default")(lambda self, alpha=1.0: _exponential_below(self, alpha, 1.0, 1 / alpha))
+aten("relu6.default")(lambda self: hardtanh(self, 0, 6))
+aten("frac.default")(lambda self: self - call("trunc", self))

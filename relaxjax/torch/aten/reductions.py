@@ -72,26 +72,6 @@ def prod(self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None 
     return reduced("prod", sum_dtype(self, dtype), dim, keepdim)
 
 
-@aten("amax.default")
-def amax(self: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    return reduced("max", self, dim, keepdim)
-
-
-@aten("amin.default")
-def amin(self: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    return reduced("min", self, dim, keepdim)
-
-
-@aten("max.default")
-def max_default(self: Expr) -> Expr:
-    return reduced("max", self, None, False)
-
-
-@aten("min.default")
-def min_default(self: Expr) -> Expr:
-    return reduced("min", self, None, False)
-
-
 def extreme(operator: str) -> Callable[..., tuple[Expr, Expr]]:
     """The first extreme element and its place; the whole gradient goes to that place."""
 
@@ -167,48 +147,28 @@ def _variance(x: Expr, dim: Axes, correction: float | None, keepdim: bool) -> Ex
     return biased * (whole / (whole - scalar(less, x)))
 
 
-@aten("var.correction", "var.dim", "var.default")
-def var(
-    self: Expr,
-    dim: Axes = None,
-    unbiased: bool = True,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> Expr:
-    return _variance(self, dim, correction if unbiased else 0, keepdim)
+def _spread(has_root: bool, has_mean: bool) -> Callable[..., Any]:
+    """The variance, or the deviation, which is its root; alone, or with the mean behind it."""
+
+    def rule(
+        self: Expr,
+        dim: Axes = None,
+        unbiased: bool = True,
+        correction: float | None = None,
+        keepdim: bool = False,
+    ) -> Any:
+        found = _variance(self, dim, correction if unbiased else 0, keepdim)
+        found = root(found, 2) if has_root else found
+        return (found, mean(self, dim, keepdim)) if has_mean else found
+
+    return rule
 
 
-@aten("std.correction", "std.dim", "std.default")
-def std(
-    self: Expr,
-    dim: Axes = None,
-    unbiased: bool = True,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> Expr:
-    return root(var(self, dim, unbiased, correction, keepdim), 2)
-
-
-@aten("var_mean.correction", "var_mean.dim", "var_mean.default")
-def var_mean(
-    self: Expr,
-    dim: Axes = None,
-    unbiased: bool = True,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> tuple[Expr, Expr]:
-    return var(self, dim, unbiased, correction, keepdim), mean(self, dim, keepdim)
-
-
-@aten("std_mean.correction", "std_mean.dim", "std_mean.default")
-def std_mean(
-    self: Expr,
-    dim: Axes = None,
-    unbiased: bool = True,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> tuple[Expr, Expr]:
-    return std(self, dim, unbiased, correction, keepdim), mean(self, dim, keepdim)
+for _overload in ("correction", "dim", "default"):
+    aten(f"var.{_overload}")(_spread(False, False))
+    aten(f"std.{_overload}")(_spread(True, False))
+    aten(f"var_mean.{_overload}")(_spread(False, True))
+    aten(f"std_mean.{_overload}")(_spread(True, True))
 
 
 @aten("aminmax.default")
@@ -346,18 +306,16 @@ def argsort(self: Expr, dim: int = -1, descending: bool = False, stable: bool = 
     return call("argsort", self, place_of(dim, ndim_of(self)), descending, "int64")
 
 
-@aten("dot.default")
-def dot(self: Expr, tensor: Expr) -> Expr:
-    return call("sum", self * tensor)
-
-
-@aten("vdot.default")
-def vdot(self: Expr, other: Expr) -> Expr:
-    return call("sum", conj(self) * other)
-
-
 @aten("trace.default")
 def trace(self: Expr) -> Expr:
     rows, columns = dims_of(self)
     diagonal = call("eye", rows, columns, 0, "bool")
     return call("sum", where(diagonal, self, scalar(0, self)))
+
+
+aten("amax.default")(lambda self, dim=None, keepdim=False: reduced("max", self, dim, keepdim))
+aten("amin.default")(lambda self, dim=None, keepdim=False: reduced("min", self, dim, keepdim))
+aten("max.default")(lambda self: reduced("max", self, None, False))
+aten("min.default")(lambda self: reduced("min", self, None, False))
+aten("dot.default")(lambda self, tensor: call("sum", self * tensor))
+aten("vdot.default")(lambda self, other: call("sum", conj(self) * other))

@@ -71,11 +71,6 @@ def reshape(self: Expr, shape: Sequence[Dim]) -> Expr:
     return shaped(self, _full(self, shape))
 
 
-@view("view_as.default", put=_put_reshaped)
-def view_as(self: Expr, other: Expr) -> Expr:
-    return shaped(self, dims_of(other))
-
-
 @view("reshape_as.default", put=_put_reshaped, may_copy=True)
 def reshape_as(self: Expr, other: Expr) -> Expr:
     return shaped(self, dims_of(other))
@@ -88,11 +83,6 @@ def flatten(self: Expr, start_dim: int = 0, end_dim: int = -1) -> Expr:
     return shaped(
         self, [*sizes[:first], element_count(sizes[first : last + 1]), *sizes[last + 1 :]]
     )
-
-
-@view("ravel.default", put=_put_reshaped, may_copy=True)
-def ravel(self: Expr) -> Expr:
-    return flatten(self)
 
 
 @view("unflatten.int", put=_put_reshaped)
@@ -150,11 +140,6 @@ def _put_swapped(base: Expr, new: Expr, axis0: int, axis1: int) -> Expr:
     return transpose(new, axis0, axis1)
 
 
-@view("swapaxes.default", put=_put_swapped)
-def swapaxes(self: Expr, axis0: int, axis1: int) -> Expr:
-    return transpose(self, axis0, axis1)
-
-
 def _put_t(base: Expr, new: Expr) -> Expr:
     return t(new)
 
@@ -175,11 +160,6 @@ def numpy_t(self: Expr) -> Expr:
 
 def _put_matrices(base: Expr, new: Expr) -> Expr:
     return transpose(new, -2, -1)
-
-
-@view("mT.default", put=_put_matrices)
-def matrices_transposed(self: Expr) -> Expr:
-    return transpose(self, -2, -1)
 
 
 @view("movedim.int", "movedim.intlist")
@@ -205,11 +185,6 @@ def expand(self: Expr, size: Sequence[Dim], implicit: bool = False) -> Expr:
     return (
         self if tuple(full) == tuple(sizes) else call("broadcast_to", self, ShapeExpr(tuple(full)))
     )
-
-
-@view("expand_as.default")
-def expand_as(self: Expr, other: Expr) -> Expr:
-    return expand(self, dims_of(other))
 
 
 def broadcast_sizes(*tensors: Expr) -> list[Dim]:
@@ -278,16 +253,6 @@ def flip(self: Expr, dims: Sequence[int]) -> Expr:
     return self
 
 
-@aten("tril.default")
-def tril(self: Expr, diagonal: int = 0) -> Expr:
-    return call("tril", self, diagonal)
-
-
-@aten("triu.default")
-def triu(self: Expr, diagonal: int = 0) -> Expr:
-    return call("triu", self, diagonal)
-
-
 @view("to.dtype", "to.dtype_layout", "to.device", may_copy=True)
 def to(
     self: Expr,
@@ -331,3 +296,12 @@ def channel_shuffle(self: Expr, groups: int) -> Expr:
 def meshgrid(tensors: Sequence[Expr], indexing: str = "ij") -> list[Expr]:
     grids = call("meshgrid", list(map(row, tensors)), indexing)
     return [grids[index] for index in range(len(tensors))]
+
+
+view("view_as.default", put=_put_reshaped)(lambda self, other: shaped(self, dims_of(other)))
+view("ravel.default", put=_put_reshaped, may_copy=True)(lambda self: flatten(self))
+view("swapaxes.default", put=_put_swapped)(lambda self, axis0, axis1: transpose(self, axis0, axis1))
+view("mT.default", put=_put_matrices)(lambda self: transpose(self, -2, -1))
+view("expand_as.default")(lambda self, other: expand(self, dims_of(other)))
+aten("tril.default")(lambda self, diagonal=0: call("tril", self, diagonal))
+aten("triu.default")(lambda self, diagonal=0: call("triu", self, diagonal))

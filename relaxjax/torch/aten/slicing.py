@@ -201,11 +201,7 @@ def unfold(self: Expr, dimension: int, size: int, step: int) -> Expr:
 
 @aten("diff.default")
 def diff(
-    self: Expr,
-    n: int = 1,
-    dim: int = -1,
-    prepend: Expr | None = None,
-    append: Expr | None = None,
+    self: Expr, n: int = 1, dim: int = -1, prepend: Expr | None = None, append: Expr | None = None
 ) -> Expr:
     """The differences of neighbours, `n` times; of truth values, whether they differ."""
     place = place_of(dim, ndim_of(self))

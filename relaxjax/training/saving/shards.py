@@ -186,8 +186,7 @@ def _joined(
         count = sum(prod(s.stop - s.start for s in region) for region, _, _ in found[name])
         if count != prod(shape):
             raise kind.refused(
-                path,
-                f"is damaged: its parts have {count} of the {prod(shape)} numbers of `{name}`",
+                path, f"is damaged: its parts have {count} of the {prod(shape)} numbers of `{name}`"
             )
     return {name: SplitArray(*whole[name], tuple(found[name])) for name in whole}
 

@@ -103,10 +103,9 @@ def wave(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
 
 @R.function
 def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
-    cls = Module
     a = R.grad.start_checkpoint(x)
     b = R.exp(a)
-    c = cls.wave(b)
+    c = Module.wave(b)
     d = R.cos(c)
     e = R.grad.end_checkpoint(d)
     loss = R.sum(R.multiply(e, y))
@@ -164,8 +163,7 @@ def wave(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
 
 @R.function
 def main(x: R.Tensor((3,), "float32")):
-    cls = Module
-    loss = R.sum(cls.wave(x))
+    loss = R.sum(Module.wave(x))
     return loss
 """
     marks = {"start": "R.grad.start_checkpoint(x)", "end": "R.grad.end_checkpoint(d)"}

@@ -43,15 +43,13 @@ def clipped_jvp(
     ds: R.Tensor((), "float32"),
 ):
     n = T.int64()
-    cls = Module
-    y = cls.clipped(x, k, s)
+    y = Module.clipped(x, k, s)
     t = R.add(R.multiply(dx, s), R.multiply(R.round(x), ds))
     return (y, t)
 
 @R.function
 def main(x: R.Tensor((3,), "float32"), k: R.Tensor((), "int32"), s: R.Tensor((), "float32")):
-    cls = Module
-    y = cls.clipped(R.exp(x), k, s)
+    y = Module.clipped(R.exp(x), k, s)
     loss = R.sum(y)
     return loss
 """)
@@ -92,8 +90,7 @@ def test_what_a_rule_gives_for_integers_is_not_their_gradient() -> None:
 
     @R.function
     def main(p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "int32"))):
-        cls = Module
-        loss = R.sum(R.add(cls.first(p), cls.first(p)))
+        loss = R.sum(R.add(Module.first(p), Module.first(p)))
         return loss
 """)
     adjoint = Gradient("main")(module)
@@ -217,9 +214,8 @@ def test_a_rule_of_an_operator_takes_what_it_is_called_with(kind: str) -> None:
 
 def test_what_is_no_relax_function() -> None:
     module = MODULE.with_function("outside", ExternFunc("outside"))
-    with pytest.raises(
-        GradientError, match="`outside` is no Relax function: only those take rules"
-    ):
+    match = "`outside` is no Relax function: only those take rules"
+    with pytest.raises(GradientError, match=match):
         CustomGradient("outside", gradient="main")(module)
     message = "`outside` is no Relax function: it cannot be the gradient of `main`"
     with pytest.raises(GradientError, match=message):

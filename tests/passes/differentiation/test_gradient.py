@@ -7,26 +7,19 @@ import jax
 import jax.numpy as jnp
 import pytest
 from adjoint_checks import array, float_places
-from parsing import parse_flow, parse_functions
+from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax.ir import BlockBuilder, GlobalVar, IRModule, TensorType, Var, assert_structural_equal
 from relaxjax.ir.op import get_op
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, GradientError, ToGraphNormalForm, parse_pipeline
 
-MLP = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32"), b: R.Tensor((4,), "float32")
-    ) -> R.Tensor((), "float32"):
-        with R.dataflow():
-            h = R.matmul(x, w)
-            z = R.add(h, b)
-            y = R.tanh(z)
-            loss = R.sum(y)
-            R.output(loss)
-        return loss
-""")
+MLP = parse_flow("""
+    h = R.matmul(x, w)
+    z = R.add(h, b)
+    y = R.tanh(z)
+    loss = R.sum(y)
+    """, x=(2, 3), w=(3, 4), b=(4,))  # fmt: skip
 
 MLP_ADJOINT = parse_functions("""
     @R.function
@@ -152,11 +145,7 @@ def test_a_parameter_that_the_target_does_not_use_has_a_gradient_of_zeros() -> N
 @pytest.mark.parametrize("cotangent", [True, False])
 def test_a_number_has_a_gradient_of_zeros(cotangent: bool) -> None:
     """What folds constants may leave nothing else of a loss."""
-    module = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-        return R.const(2.0, "float32")
-""")
+    module = parse_main('return R.const(2.0, "float32")', x=(3,))
     adjoint = Gradient("main", cotangent=cotangent)(module)
     seeds = [jnp.ones(())] if cotangent else []
     value, gradients = to_jax(adjoint, "main_adjoint")(array(3), *seeds)
@@ -231,8 +220,7 @@ WITHOUT_GRADIENT = """
 
     @R.function
     def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        y = cls.inner(x)
+        y = Module.inner(x)
         r = R.call_pure_packed("outside", y, ty_args=R.Tensor((3,), "float32"))
         loss = R.sum(r)
         return loss
@@ -263,11 +251,7 @@ def test_what_the_target_does_not_depend_on_needs_no_gradient() -> None:
 SCALAR = 'x: R.Tensor((3,), "float32")'
 
 
-PAIRS = parse_functions("""
-    @R.function
-    def main(x: R.Tensor((), "float32")):
-        return ((x, x), x)
-""")
+PAIRS = parse_main("return ((x, x), x)", x=())
 
 
 @pytest.mark.parametrize(
@@ -342,9 +326,8 @@ def test_names_must_be_of_the_function_and_its_own() -> None:
     module = parse_flow("x = R.exp(x)\nloss = R.sum(x)", x=(2, 3))
     with pytest.raises(GradientError, match="`main` has 2 variables called `x`: give the variable"):
         Gradient("main", require_grads="x")(module)
-    with pytest.raises(
-        TypeError, match="`require_grads` must be Var or str or a list of Var or str"
-    ):
+    match = "`require_grads` must be Var or str or a list of Var or str"
+    with pytest.raises(TypeError, match=match):
         Gradient("main", require_grads=[3])(MLP)  # type: ignore[list-item]  # what is tested
 
 

@@ -23,10 +23,9 @@ CALLS = parse_functions("""
 
     @R.function
     def main(x: R.Tensor((3,), "float32"), y: R.Tensor((5,), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        a = cls.square(x)
-        b = cls.square(a)
-        c = cls.square(y)
+        a = Module.square(x)
+        b = Module.square(a)
+        c = Module.square(y)
         loss = R.add(R.sum(b), R.sum(c))
         return loss
 """)
@@ -56,18 +55,16 @@ def test_functions_call_functions_and_branch() -> None:
 
     @R.function(private=True)
     def middle(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((3,), "float32"):
-        cls = Module
         if c:
-            r = cls.leaf(x, R.const(2, "int32"))
+            r = Module.leaf(x, R.const(2, "int32"))
         else:
-            r = cls.leaf(R.exp(x), R.const(3, "int32"))
+            r = Module.leaf(R.exp(x), R.const(3, "int32"))
         return r
 
     @R.function
     def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        y = cls.middle(x, c)
-        z = cls.middle(y, c)
+        y = Module.middle(x, c)
+        z = Module.middle(y, c)
         loss = R.sum(z)
         return loss
 """)
@@ -87,9 +84,8 @@ def test_a_function_of_several_results_and_tuple_arguments() -> None:
 
     @R.function
     def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        p = cls.swap((x, y))
-        q = cls.swap(p)
+        p = Module.swap((x, y))
+        q = Module.swap(p)
         loss = R.sum(q[1])
         return loss
 """)
@@ -118,8 +114,7 @@ RECURSIVE = parse_functions("""
         k: R.Tensor((), "int32"), x: R.Tensor(("n",), "float32")
     ) -> R.Tensor(("n",), "float32"):
         n = T.int64()
-        cls = Module
-        r = cls.power(R.subtract(k, R.const(1, "int32")), R.multiply(x, R.sin(x)))
+        r = Module.power(R.subtract(k, R.const(1, "int32")), R.multiply(x, R.sin(x)))
         return r
 
     @R.function(private=True)
@@ -127,9 +122,8 @@ RECURSIVE = parse_functions("""
         k: R.Tensor((), "int32"), x: R.Tensor(("n",), "float32")
     ) -> R.Tensor(("n",), "float32"):
         n = T.int64()
-        cls = Module
         if R.greater(k, R.const(0, "int32")):
-            inner = cls.odd(k, x)
+            inner = Module.odd(k, x)
             r = R.multiply(inner, x)
         else:
             r = R.exp(x)
@@ -137,8 +131,7 @@ RECURSIVE = parse_functions("""
 
     @R.function
     def main(k: R.Tensor((), "int32"), x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        r = cls.power(k, x)
+        r = Module.power(k, x)
         loss = R.sum(r)
         return loss
 """)
@@ -165,9 +158,8 @@ def test_a_function_that_calls_itself() -> None:
     module = parse_functions("""
     @R.function
     def main(k: R.Tensor((), "int32"), x: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
         if R.greater(k, R.const(0, "int32")):
-            r = R.sin(cls.main(R.subtract(k, R.const(1, "int32")), x))
+            r = R.sin(Module.main(R.subtract(k, R.const(1, "int32")), x))
         else:
             r = R.exp(x)
         return r
@@ -185,8 +177,7 @@ def test_a_function_without_a_body_is_refused() -> None:
     )
     @R.function
     def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        r = cls.helper(x)
+        r = Module.helper(x)
         return r
 """)
     with pytest.raises(GradientError, match="`r`: the call of `helper`, which has no body"):

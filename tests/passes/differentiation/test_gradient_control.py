@@ -124,9 +124,7 @@ def test_match_cast_passes_the_gradient_on() -> None:
 def test_a_branch_may_cast_to_symbolic_shapes_of_its_own(taken: bool) -> None:
     """What it saves has a shape that can be said outside, where zeros stand for it."""
     body = """
-        n = T.int64()
-        k = T.int64()
-        j = T.int64()
+        n, k, j = T.int64(), T.int64(), T.int64()
         if c:
             free = R.match_cast(x, R.Tensor((k, 2), "float32"))
             e = R.exp(free)

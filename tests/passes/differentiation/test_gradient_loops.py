@@ -137,8 +137,7 @@ def test_a_body_that_is_a_function_of_the_module() -> None:
 
     @R.function
     def main(c: {V}, xs: R.Tensor((4, 3), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        out = R.scan(cls.step, c, xs)
+        out = R.scan(Module.step, c, xs)
         loss = R.sum(out[1])
         return loss
 """)
@@ -286,8 +285,7 @@ def test_a_loop_inside_a_body_that_is_a_function_of_the_module() -> None:
 
     @R.function
     def main(c: {V}, xs: R.Tensor((4, 3), "float32")) -> R.Tensor((), "float32"):
-        cls = Module
-        out = R.scan(cls.step, c, xs)
+        out = R.scan(Module.step, c, xs)
         loss = R.sum(out[1])
         return loss
 """)

@@ -90,9 +90,8 @@ def test_what_cannot_be_differentiated_again(half_smooth: IRModule) -> None:
 
 
 def test_an_unknown_mode() -> None:
-    with pytest.raises(
-        GradientError, match="`mode` must be 'first_order' or 'higher_order', found"
-    ):
+    match = "`mode` must be 'first_order' or 'higher_order', found"
+    with pytest.raises(GradientError, match=match):
         Gradient("main", mode="second_order")(MODULE)
 
 

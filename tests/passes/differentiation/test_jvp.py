@@ -73,10 +73,9 @@ CONTROL = parse_functions("""
 @R.function(private=True)
 def power(x: R.Tensor(("n",), "float32"), k: R.Tensor((), "int32")) -> R.Tensor(("n",), "float32"):
     n = T.int64()
-    cls = Module
     c = R.greater(k, R.const(0, "int32"))
     if c:
-        less = cls.power(x, R.subtract(k, R.const(1, "int32")))
+        less = Module.power(x, R.subtract(k, R.const(1, "int32")))
         r = R.multiply(x, less)
     else:
         r = R.ones_like(x)
@@ -84,12 +83,10 @@ def power(x: R.Tensor(("n",), "float32"), k: R.Tensor((), "int32")) -> R.Tensor(
 
 @R.function
 def main(x: R.Tensor(("n", 3), "float32"), k: R.Tensor((), "int32")):
-    n = T.int64()
-    m = T.int64()
-    cls = Module
+    n, m = T.int64(), T.int64()
     flat = R.reshape(x, R.shape([n * 3]))
     cast = R.match_cast(flat, R.Tensor((m,), "float32"))
-    y = cls.power(cast, k)
+    y = Module.power(cast, k)
 
     @R.function
     def closure(a: R.Tensor((m,), "float32")) -> R.Tensor((m,), "float32"):
@@ -150,16 +147,12 @@ def test_a_result_that_does_not_move_has_a_tangent_of_zeros() -> None:
     assert "zeros" in pushed["main_jvp"].script()
 
 
-HESSIAN = parse_functions("""
-@R.function
-def main(x: R.Tensor((3,), "float64"), k: R.Tensor((), "int64"), w: R.Tensor((3, 3), "float64")):
-    with R.dataflow():
-        y = R.matmul(x, w)
-        z = R.tanh(y)
-        loss = R.sum(R.multiply(R.multiply(z, z), x))
-        R.output(loss)
-    return loss
-""")
+HESSIAN = parse_flow(
+    "y = R.matmul(x, w)\nz = R.tanh(y)\nloss = R.sum(R.multiply(R.multiply(z, z), x))",
+    x='R.Tensor((3,), "float64")',
+    k='R.Tensor((), "int64")',
+    w='R.Tensor((3, 3), "float64")',
+)
 
 
 def test_products_of_the_hessian_with_vectors() -> None:

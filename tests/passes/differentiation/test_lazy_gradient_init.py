@@ -142,8 +142,7 @@ def pick(x: R.Tensor((4,), "float32"), i: R.Tensor((2,), "int32"), c: R.Tensor((
 
 @R.function
 def main(x: R.Tensor((4,), "float32"), i: R.Tensor((2,), "int32"), c: R.Tensor((), "bool")):
-    cls = Module
-    r = cls.pick(x, i, c)
+    r = Module.pick(x, i, c)
     s = R.astype(R.logical_or(c, R.greater(R.sum(x), R.const(0.0, "float32"))), "float32")
     if c:
         n = R.add(R.argmax(x, axis=0), R.const(2, "int64"))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions
 
 from relaxjax import from_jax, to_jax
 from relaxjax.ir import IRModule, well_formed
@@ -140,17 +140,8 @@ def test_they_are_inlined_once_the_program_is_differentiated() -> None:
 
 @pytest.mark.parametrize("changes", [[], [LegalizeOps()]], ids=["as it is", "legalised"])
 def test_where_no_gradient_flows_none_does_in_lax_and_jax_either(changes: list[Pass]) -> None:
-    module = Sequential(changes)(
-        parse_functions("""
-            @R.function
-            def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
-                with R.dataflow():
-                    still = R.grad.no_grad(R.multiply(x, y))
-                    loss = R.sum(R.multiply(still, x))
-                    R.output(loss)
-                return loss
-            """)
-    )
+    body = "still = R.grad.no_grad(R.multiply(x, y))\nloss = R.sum(R.multiply(still, x))"
+    module = Sequential(changes)(parse_flow(body, x=(2,), y=(2,)))
     expected = X * Y, np.zeros_like(Y)
     chex.assert_trees_all_equal(to_jax(Gradient("main")(module), "main_adjoint")(X, Y)[1], expected)
     chex.assert_trees_all_equal(jax.grad(to_jax(module, "main"), (0, 1))(X, Y), expected)

@@ -177,8 +177,7 @@ def square(x: R.Tensor((4,), "float64")) -> R.Tensor((4,), "float64"):
 
 @R.function
 def main(x: R.Tensor((4,), "float64")) -> R.Tensor((), "float64"):
-    cls = Module
-    y = cls.square(x)
+    y = Module.square(x)
     loss = R.sum(y)
     return loss
 """)

@@ -1,21 +1,16 @@
 """Adjoints of tuples in both of their texts: in parts, and written out as TVM does."""
 
-from parsing import parse_functions
+from parsing import parse_flow
 
 from relaxjax.passes import Gradient
 
-MODULE = parse_functions("""
-@R.function
-def main(t: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((3,), "float32"))):
-    with R.dataflow():
-        a = t[0]
-        b = R.exp(a)
-        c = t[0]
-        d = R.multiply(b, c)
-        loss = R.sum(d)
-        R.output(loss)
-    return loss
-""")
+MODULE = parse_flow("""
+    a = t[0]
+    b = R.exp(a)
+    c = t[0]
+    d = R.multiply(b, c)
+    loss = R.sum(d)
+    """, t='R.Tuple(R.Tensor((2,), "float32"), R.Tensor((3,), "float32"))')  # fmt: skip
 
 
 def backward(lazy: bool) -> list[str]:

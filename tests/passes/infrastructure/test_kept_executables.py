@@ -167,9 +167,9 @@ def test_operators_are_run_one_by_one_where_jit_is_disabled_later() -> None:
 
 
 def test_a_file_is_of_the_types_that_it_was_looked_for(folder: Path) -> None:
-    """To count operations decides for some, and calls may come of others, or be traced."""
+    """Between the look and the call, another thread may call it for others, or trace it."""
     step, ones = twice(), jnp.ones((2, 2))
-    step.flops((X,))
+    step._looked_for((X,))
     chex.assert_trees_all_equal(step(ones), ones + ones)
     chex.assert_trees_all_equal(jax.vmap(step)(X[None]), (X + X)[None])
     assert not kept(folder)

@@ -186,9 +186,8 @@ def test_config() -> None:
     assert PassContext(config=others).config == others
     with pytest.raises(TypeError, match=r"`fusion\.max_depth` must be of type int, found True"):
         PassContext(config={"fusion.max_depth": True})
-    with pytest.raises(
-        ValueError, match=r"no config option `fusion\.depth`; did you mean `fusion\.max"
-    ):
+    match = r"no config option `fusion\.depth`; did you mean `fusion\.max"
+    with pytest.raises(ValueError, match=match):
         PassContext(config={"fusion.depth": 5})
     again = register_config("fusion.share", float, "Which share of all operators may be fused.")
     assert OPTIONS["fusion.share"] is again  # as a cell of a notebook that is run again has it

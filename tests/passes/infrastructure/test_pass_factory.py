@@ -147,9 +147,8 @@ def test_a_name_belongs_to_one_pass() -> None:
 
 
 def test_a_pass_is_of_a_module_or_of_a_function() -> None:
-    with pytest.raises(
-        ValueError, match="`kind` must be one of module, function, found 'dataflow'"
-    ):
+    match = "`kind` must be one of module, function, found 'dataflow'"
+    with pytest.raises(ValueError, match=match):
         pass_factory(opt_level=0, kind="dataflow")  # type: ignore[call-overload]  # wrong on purpose
 
 
@@ -308,9 +307,8 @@ def test_a_pass_must_return_a_module() -> None:
     message = "`Forgetful` must return an IRModule, but it returned None: is its `return` missing?"
     with pytest.raises(TypeError, match=message):
         Forgetful()(module())
-    with pytest.raises(
-        TypeError, match="`Confused` must return an IRModule, but it returned Function"
-    ):
+    match = "`Confused` must return an IRModule, but it returned Function"
+    with pytest.raises(TypeError, match=match):
         Confused()(module())
 
 

@@ -170,9 +170,8 @@ def test_what_has_no_text() -> None:
 
     with pytest.raises(PipelineError, match="the pass `own` is not declared with `pass_factory`: "):
         pipeline_text(own)
-    with pytest.raises(
-        PipelineError, match="the sequence `s` has an opt level or requirements of "
-    ):
+    match = "the sequence `s` has an opt level or requirements of "
+    with pytest.raises(PipelineError, match=match):
         pipeline_text(Sequential([], opt_level=1, name="s"))
 
 

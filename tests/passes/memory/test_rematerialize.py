@@ -6,10 +6,10 @@ import chex
 import jax
 import numpy as np
 import pytest
+from differentiable_programs import LARGE, programs
 from differentiable_programs import Program as RandomProgram
-from differentiable_programs import programs
 from full import how_many
-from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 from legal_adjoints import prepared
 from parsing import parse_flow, parse_functions
@@ -161,9 +161,8 @@ def test_budgets_hold_and_a_smaller_one_never_takes_more(
 
 
 def test_a_budget_that_cannot_hold_is_an_error_with_one_that_can(deep: IRModule) -> None:
-    with pytest.raises(
-        MemoryPlanError, match=r"within 1,000 bytes, in whatever order: [\d,]+ bytes"
-    ):
+    match = r"within 1,000 bytes, in whatever order: [\d,]+ bytes"
+    with pytest.raises(MemoryPlanError, match=match):
         Rematerialize(ADJOINT, budget_bytes=1000)(deep)
 
 
@@ -299,9 +298,8 @@ def test_what_is_kept_whole_is_not_computed_again(body: str, name: str, reason: 
 def test_one_wish_at_a_time(deep: IRModule) -> None:
     with pytest.raises(ValueError, match="leave the budget or the policy out"):
         Rematerialize(ADJOINT, budget_bytes=10, policy="free")(deep)
-    with pytest.raises(
-        ValueError, match=r"no memory policy `fre`: the policies .*; did you mean `free`"
-    ):
+    match = r"no memory policy `fre`: the policies .*; did you mean `free`"
+    with pytest.raises(ValueError, match=match):
         Rematerialize(ADJOINT, policy="fre")(deep)
 
 
@@ -328,12 +326,7 @@ def test_random_programs_keep_their_results() -> None:
     @settings(
         phases=[Phase.explicit, Phase.generate],
         max_examples=how_many(6, 500),
-        suppress_health_check=[
-            HealthCheck.too_slow,
-            HealthCheck.data_too_large,
-            HealthCheck.filter_too_much,
-            HealthCheck.large_base_example,
-        ],
+        suppress_health_check=LARGE,
     )
     @given(programs(["float64"]), st.sampled_from(["free", "minimal"]))
     def one(program: RandomProgram, policy: str) -> None:

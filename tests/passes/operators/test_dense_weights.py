@@ -78,20 +78,12 @@ def mostly_zero(rows: int, columns: int, block: tuple[int, int], seed: int = 0) 
     return values.reshape(rows, columns).astype("float32")
 
 
-PAIR = parse_functions("""
-    @R.function
-    def main(
-        x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 32), "float32"),
-        v: R.Tensor((64, 32), "float32"), u: R.Tensor((64, 8), "float32"),
-    ):
-        with R.dataflow():
-            a = R.nn.relu(R.matmul(x, w))
-            v1 = R.permute_dims(v)
-            b = R.matmul(a, v1)
-            gv = R.matmul(b, u)
-            R.output(gv)
-        return gv
-    """)
+PAIR = parse_flow("""
+    a = R.nn.relu(R.matmul(x, w))
+    v1 = R.permute_dims(v)
+    b = R.matmul(a, v1)
+    gv = R.matmul(b, u)
+    """, x=(3, 64), w=(64, 32), v=(64, 32), u=(64, 8))  # fmt: skip
 
 
 @pytest.mark.parametrize("block", [(16, 16), (4, 2)])

@@ -158,8 +158,7 @@ def inner(x: R.Tensor((2,), "float32")):
 
 @R.function
 def main(x: R.Tensor((2,), "float32")):
-    cls = Module
-    return cls.inner(x)
+    return Module.inner(x)
 """
     )
     well_formed(RealizeVDevice()(before))
@@ -174,9 +173,8 @@ def inner(x: R.Tensor((2,), "float32", "cuda")):
 
 @R.function
 def main(x: R.Tensor((2,), "float32")):
-    cls = Module
     a = R.hint_on_device(x, "cpu")
-    b: R.Tensor((2,), "float32") = cls.inner(a)
+    b: R.Tensor((2,), "float32") = Module.inner(a)
     c = R.exp(b)
     return R.add(a, c)
 """

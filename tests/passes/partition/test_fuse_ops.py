@@ -60,10 +60,9 @@ def test_an_mlp_becomes_its_layers() -> None:
             w1: R.Tensor((5, 2), "float32"),
             b1: R.Tensor((2,), "float32"),
         ) -> R.Tensor((), "float32"):
-            cls = Module
             with R.dataflow():
-                h2 = cls.fused_relax_matmul_relax_add_relax_nn_relu(x, w0, b0)
-                h5 = cls.fused_relax_matmul_relax_add_relax_tanh(h2, w1, b1)
+                h2 = Module.fused_relax_matmul_relax_add_relax_nn_relu(x, w0, b0)
+                h5 = Module.fused_relax_matmul_relax_add_relax_tanh(h2, w1, b1)
                 loss = R.sum(h5)
                 R.output(loss)
             return loss
@@ -74,41 +73,22 @@ def test_an_mlp_becomes_its_layers() -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ("a = R.exp(x)\nb = R.sin(a)\nR.output(b)\nreturn b", [["a", "b"]]),
-        ("a = R.exp(x)\nb = R.sum(a)\nc = R.exp(b)\nR.output(c)\nreturn c", [["a", "b"]]),
-        (
-            "a = R.exp(x)\nb = R.sin(a)\nc = R.cos(a)\nd = R.add(b, c)\nR.output(d)\nreturn d",
-            [["a", "b", "c", "d"]],
-        ),
-        (
-            "a = R.permute_dims(x)\nb = R.reshape(a, R.shape([9]))\nR.output(b)\nreturn b",
-            [["a", "b"]],
-        ),
-        ("a = R.permute_dims(x)\nb = R.matmul(a, x)\nR.output(b)\nreturn b", []),
-        ("a = R.matmul(x, x)\nb = R.matmul(a, a)\nR.output(b)\nreturn b", []),
-        ("a = R.matmul(x, x)\nb = R.sum(a)\nR.output(b)\nreturn b", []),
-        ("a = R.matmul(x, x)\nb = R.exp(a)\nc = R.sum(b)\nR.output(c)\nreturn c", [["a", "b"]]),
-        (
-            "a = R.matmul(x, x)\nb = R.matmul(x, x)\nc = R.add(a, b)\nR.output(c)\nreturn c",
-            [["a", "c"]],
-        ),
-        ("a = R.exp(x)\nb = R.sin(a)\nR.output(a, b)\nreturn (a, b)", []),
-        ("a = R.exp(x)\nb = (a, a)\nR.output(b)\nreturn b", []),
-        ("a = R.exp(x)\nb = R.sin(a)\nc = R.cos(b)\nR.output(b, c)\nreturn (b, c)", [["a", "b"]]),
+        ("a = R.exp(x)\nb = R.sin(a)", [["a", "b"]]),
+        ("a = R.exp(x)\nb = R.sum(a)\nc = R.exp(b)", [["a", "b"]]),
+        ("a = R.exp(x)\nb = R.sin(a)\nc = R.cos(a)\nd = R.add(b, c)", [["a", "b", "c", "d"]]),
+        ("a = R.permute_dims(x)\nb = R.reshape(a, R.shape([9]))", [["a", "b"]]),
+        ("a = R.permute_dims(x)\nb = R.matmul(a, x)", []),
+        ("a = R.matmul(x, x)\nb = R.matmul(a, a)", []),
+        ("a = R.matmul(x, x)\nb = R.sum(a)", []),
+        ("a = R.matmul(x, x)\nb = R.exp(a)\nc = R.sum(b)", [["a", "b"]]),
+        ("a = R.matmul(x, x)\nb = R.matmul(x, x)\nc = R.add(a, b)", [["a", "c"]]),
+        ("a = R.exp(x)\nb = R.sin(a)\nreturn (a, b)", []),
+        ("a = R.exp(x)\nb = (a, a)", []),
+        ("a = R.exp(x)\nb = R.sin(a)\nc = R.cos(b)\nreturn (b, c)", [["a", "b"]]),
     ],
 )
 def test_what_is_grouped(body: str, expected: list[list[str]]) -> None:
-    lines = body.splitlines()
-    text = "\n".join(
-        (
-            "@R.function",
-            'def main(x: R.Tensor((3, 3), "float32")):',
-            "    with R.dataflow():",
-            *(f"        {line}" for line in lines[:-1]),
-            f"    {lines[-1]}",
-        )
-    )
-    mod = parse_functions(text)
+    mod = parse_flow(body, x=(3, 3))
     assert groups(mod) == expected
     check_same_results(mod, FuseOps(2)(mod))
     if not expected:
@@ -172,10 +152,9 @@ def test_values_outside_of_dataflow_blocks_and_in_branches() -> None:
 
         @R.function
         def main(x: R.Tensor((2,), "float32"), flag: R.Tensor((), "bool")):
-            cls = Module
-            b = cls.fused_relax_exp_relax_sin(x)
+            b = Module.fused_relax_exp_relax_sin(x)
             if flag:
-                d = cls.fused_relax_cos_relax_tanh(b)
+                d = Module.fused_relax_cos_relax_tanh(b)
             else:
                 d = b
             return d
@@ -215,9 +194,8 @@ def test_a_dimension_that_no_tensor_tells_comes_as_a_shape() -> None:
         @R.function
         def main(x: R.Tensor(("n", 2), "float32"), y: R.Tensor(("n * 2",), "float32")):
             n = T.int64()
-            cls = Module
             with R.dataflow():
-                b = cls.fused_relax_exp_relax_reshape(y, R.shape([n]))
+                b = Module.fused_relax_exp_relax_reshape(y, R.shape([n]))
                 R.output(b)
             return R.matmul(x, R.permute_dims(b))
         """)

@@ -53,10 +53,9 @@ LAYERS_FUSED = """
         w1: R.Tensor((5, 2), "float32"),
         b1: R.Tensor((2,), "float32"),
     ) -> R.Tensor((), "float32"):
-        cls = Module
         with R.dataflow():
-            h2 = cls.fused_relax_matmul_relax_add_relax_nn_relu(x, w0, b0)
-            h3 = cls.fused_relax_matmul(h2, w1)
+            h2 = Module.fused_relax_matmul_relax_add_relax_nn_relu(x, w0, b0)
+            h3 = Module.fused_relax_matmul(h2, w1)
             h4 = R.add(h3, b1)
             h5 = R.tanh(h4)
             loss = R.sum(h5)
@@ -167,9 +166,8 @@ def test_constants_stay_inside_or_are_handed_in() -> None:
 
             @R.function
             def main(x: R.Tensor((2,), "float32")):
-                cls = Module
                 with R.dataflow():
-                    a = cls.fused_relax_add(x, R.const(1.0, "float32"))
+                    a = Module.fused_relax_add(x, R.const(1.0, "float32"))
                     R.output(a)
                 return a
             """),
@@ -202,9 +200,8 @@ def test_annotate_codegen_makes_each_group_a_region() -> None:
 
             @R.function
             def main(x: R.Tensor((2,), "float32")):
-                cls = Module
                 with R.dataflow():
-                    a = cls.fused_relax_add_mine(x)
+                    a = Module.fused_relax_add_mine(x)
                     R.output(a)
                 return a
             """),
@@ -244,9 +241,8 @@ def test_a_group_gives_all_that_others_need() -> None:
 
             @R.function
             def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
-                cls = Module
                 with R.dataflow():
-                    pair = cls.fused_relax_add_relax_nn_relu(x, y)
+                    pair = Module.fused_relax_add_relax_nn_relu(x, y)
                     a = pair[0]
                     b = pair[1]
                     c = R.multiply(b, a)

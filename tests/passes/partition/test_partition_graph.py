@@ -68,11 +68,10 @@ PARTITIONED = parse_functions("""
 
     @R.function
     def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
-        cls = Module
         with R.dataflow():
-            b = cls.fused_relax_exp_relax_sin_numpy(x)
+            b = Module.fused_relax_exp_relax_sin_numpy(x)
             c = R.linear_recurrence(b, b)
-            d = cls.fused_relax_cos_numpy(c)
+            d = Module.fused_relax_cos_numpy(c)
             R.output(d)
         return d
     """)
@@ -190,9 +189,8 @@ def test_an_adjoint_partitioned_gives_the_gradient(targets: str | list[str]) -> 
 
 
 def test_backends_that_are_not_there() -> None:
-    with pytest.raises(
-        KeyError, match=r"no backend `nunpy` is registered: .*; did you mean `numpy`\?"
-    ):
+    match = r"no backend `nunpy` is registered: .*; did you mean `numpy`\?"
+    with pytest.raises(KeyError, match=match):
         AnnotateTarget("nunpy")(CHAIN)
     with pytest.raises(KeyError, match="no backend `tensorrt` is registered"):
         RunCodegen({"tensorrt": {}})(CHAIN)

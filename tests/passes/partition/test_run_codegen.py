@@ -24,10 +24,9 @@ MODULE = parse_functions("""
 
     @R.function
     def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
-        cls = Module
         with R.dataflow():
-            y = cls.region(x)
-            z = cls.region(y)
+            y = Module.region(x)
+            z = Module.region(y)
             R.output(z)
         return z
     """)

@@ -150,9 +150,8 @@ def main(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((3,)
         """
 @R.function(pure=False)
 def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-    cls = Module
-    a = cls.loud(x)
-    b = cls.quiet(x)
+    a = Module.loud(x)
+    b = Module.quiet(x)
 
     @R.function(pure=False)
     def never(t: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
@@ -173,8 +172,7 @@ def quiet(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
         """
 @R.function(pure=False)
 def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-    cls = Module
-    a = cls.loud(x)
+    a = Module.loud(x)
     return x
 
 @R.function(private=True, pure=False)
@@ -187,9 +185,7 @@ def loud(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
         """
 @R.function
 def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(ndim=1, dtype="float32"):
-    n = T.int64()
-    m = T.int64()
-    k = T.int64()
+    n, m, k = T.int64(), T.int64(), T.int64()
     defines_m = R.match_cast(x, R.Tensor((m,), "float32"))
     defines_k = R.match_cast(x, R.Tensor((k,), "float32"))
     checks_only = R.match_cast(x, R.Tensor((4,), "float32"))
@@ -201,8 +197,7 @@ def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(ndim=1, dtype="float32"):
         """
 @R.function
 def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(ndim=1, dtype="float32"):
-    n = T.int64()
-    m = T.int64()
+    n, m = T.int64(), T.int64()
     defines_m = R.match_cast(x, R.Tensor((m,), "float32"))
     z = R.zeros(R.shape([m]), "float32")
     return z
@@ -237,9 +232,8 @@ def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
 FAMILY = """
 @R.function
 def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-    cls = Module
-    y = cls.child(x)
-    unused = cls.orphan(x)
+    y = Module.child(x)
+    unused = Module.orphan(x)
     return y
 
 @R.function
@@ -248,14 +242,12 @@ def other(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
 
 @R.function(private=True)
 def child(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-    cls = Module
-    y = cls.grandchild(x)
+    y = Module.grandchild(x)
     return y
 
 @R.function(private=True)
 def grandchild(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-    cls = Module
-    y = cls.child(x)
+    y = Module.child(x)
     return y
 
 @R.function(private=True)
@@ -300,9 +292,8 @@ def test_external_functions_stay() -> None:
 
 
 def test_wrong_entry_functions() -> None:
-    with pytest.raises(
-        ValueError, match=r"the module has no function `mian`; .* did you mean `main`"
-    ):
+    match = r"the module has no function `mian`; .* did you mean `main`"
+    with pytest.raises(ValueError, match=match):
         DeadCodeElimination(["mian"])(parse_functions(FAMILY))
     with pytest.raises(TypeError, match="`entry_functions` must be a list of str or GlobalVar"):
         DeadCodeElimination("main")(parse_functions(FAMILY))

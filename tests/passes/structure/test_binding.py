@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_main
 from rewriting import check_rewrite
 
 from relaxjax.ir import GlobalVar, SymbolicVar, TensorType, Type, Var, assert_structural_equal
@@ -121,10 +121,7 @@ def test_names_that_mean_two_things() -> None:
     twice = both.bind_params({}) if not params else type(both)(params, both.body, both.ret_ty)
     with pytest.raises(ValueError, match="2 parameters called `x`: give the variable itself"):
         twice.bind_params({"x": ONES})
-    two = parse_functions(
-        '@R.function\ndef main(x: R.Tensor(("n",), "float32"), f: R.Tensor(("m",), "float32")):\n'
-        "    return x\n"
-    )["main"]
+    two = parse_main("return x", x=("n",), f=("m",))["main"]
     first, second = parse_functions(TEXT)["main"], parse_functions(TEXT)["main"]
     mixed = type(two)((first.params[0], second.params[0]), first.body, first.ret_ty)
     with pytest.raises(ValueError, match="2 symbolic dimensions called `n`: give the dimension"):
@@ -147,9 +144,8 @@ def test_a_dimension_that_no_function_has() -> None:
     module = parse_functions(TEXT)
     with pytest.raises(ValueError, match="no function has a symbolic dimension `k`"):
         BindSymbolicVars({"k": 2})(module)
-    with pytest.raises(
-        ValueError, match="the function has no symbolic dimension `k`; there are `n`"
-    ):
+    match = "the function has no symbolic dimension `k`; there are `n`"
+    with pytest.raises(ValueError, match=match):
         BindSymbolicVars({"k": 2}, "main")(module)
 
 
@@ -196,9 +192,8 @@ def test_what_is_given_twice_must_be_the_same() -> None:
 def test_a_dimension_that_nothing_would_tell() -> None:
     main = parse_functions(TEXT)["main"]
     k = SymbolicVar("k")
-    with pytest.raises(
-        ValueError, match=r"`n` cannot be `k \* 2`: no parameter would tell what `k`"
-    ):
+    match = r"`n` cannot be `k \* 2`: no parameter would tell what `k`"
+    with pytest.raises(ValueError, match=match):
         main.bind_symbolic_vars({"n": k * 2})
     assert 'R.Tensor(("k", 3)' in main.bind_symbolic_vars({"n": k}).script()
     two = parse_functions("""

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_flow, parse_functions, parse_main
 from rewriting import check_kept, check_rewrite
 
 from relaxjax.ir.check import well_formed
@@ -157,28 +157,14 @@ def main({GETTER}) -> R.Tensor(dtype="float32", ndim=2):
 
 
 def test_weights_that_tell_the_sizes_of_one_another_are_refused() -> None:
-    mod = parse_functions("""
-@R.function
-def main(w: R.Tensor(("n", "m * 2"), "float32"), b: R.Tensor(("m", "n + 1"), "float32")):
-    y = R.add(w, w)
-    return y
-""")
+    mod = parse_main("y = R.add(w, w)\nreturn y", w=("n", "m * 2"), b=("m", "n + 1"))
     with pytest.raises(ValueError, match="the weights `w`, `b` tell the sizes of one another"):
         LazyGetInput()(mod)
 
 
 def test_a_shape_that_types_name_is_loaded_first() -> None:
-    found = LazyGetInput()(
-        parse_functions("""
-@R.function
-def main(w: R.Tensor((3,), "float32"), s: R.Shape(ndim=1)):
-    with R.dataflow():
-        z = R.zeros(s, "float32")
-        y = R.add(z, w)
-        R.output(y)
-    return y
-""")
-    )
+    body = 'z = R.zeros(s, "float32")\ny = R.add(z, w)'
+    found = LazyGetInput()(parse_flow(body, w=(3,), s="R.Shape(ndim=1)"))
     well_formed(found)
     assert [binding.var.name for binding in found["main"].body.blocks[0].bindings] == [
         "s_untyped",

@@ -28,30 +28,26 @@ def test_a_dimension_that_only_an_unused_parameter_tells_is_passed_itself() -> N
         """
 @R.function
 def main(a: R.Tensor(("m", "n"), "float32")) -> R.Tensor(("m", "n"), "float32"):
-    m = T.int64()
-    n = T.int64()
+    m, n = T.int64(), T.int64()
     out: R.Tensor((m, n), "float32") = Module.zeros(a)
     return out
 @R.function(private=True)
 def zeros(a: R.Tensor(("m", "n"), "float32")) -> R.Tensor(("m", "n"), "float32"):
-    m = T.int64()
-    n = T.int64()
+    m, n = T.int64(), T.int64()
     z = R.zeros(R.shape([m, n]), "float32")
     return z
 """,
         """
 @R.function
 def main(a: R.Tensor(("m", "n"), "float32")) -> R.Tensor(("m", "n"), "float32"):
-    m = T.int64()
-    n = T.int64()
+    m, n = T.int64(), T.int64()
     out: R.Tensor((m, n), "float32") = Module.zeros(R.shape([m]), R.shape([n]))
     return out
 @R.function(private=True)
 def zeros(
     param_m: R.Shape(["m"]), param_n: R.Shape(["n"])
 ) -> R.Tensor(("m", "n"), "float32"):
-    m = T.int64()
-    n = T.int64()
+    m, n = T.int64(), T.int64()
     z = R.zeros(R.shape([m, n]), "float32")
     return z
 """,

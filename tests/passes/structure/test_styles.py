@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from differentiable_programs import Program, programs
+from differentiable_programs import LARGE, Program, programs
 from full import how_many
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
@@ -155,9 +155,8 @@ def test_a_function_without_a_continuation_cannot_be_converted_back() -> None:
 
 def test_what_is_no_function_cannot_be_converted() -> None:
     module: Any = parse_functions(CALLS)
-    with pytest.raises(
-        TypeError, match=r"`to_cps` takes a Relax function, found IRModule: .*ToCPS"
-    ):
+    match = r"`to_cps` takes a Relax function, found IRModule: .*ToCPS"
+    with pytest.raises(TypeError, match=match):
         to_cps(module)
     with pytest.raises(TypeError, match=r'`un_cps` .* found IRModule: give one .* mod\["\w+"\]'):
         un_cps(module)
@@ -182,12 +181,7 @@ def main(x: {T3}):
 
 @settings(
     max_examples=how_many(5, 250),
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.data_too_large,
-        HealthCheck.filter_too_much,
-        HealthCheck.large_base_example,
-    ],
+    suppress_health_check=LARGE,
 )
 @given(programs(["float32"]))
 def test_random_programs_give_the_same_in_the_other_style(program: Program) -> None:

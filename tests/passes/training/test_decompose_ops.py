@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from parsing import parse_flow, parse_functions, parse_module
+from parsing import parse_flow, parse_functions, parse_main, parse_module
 
 from relaxjax import op, to_jax
 from relaxjax.ir import Expr, IRModule, TensorType, assert_structural_equal
@@ -119,10 +119,7 @@ def test_training_is_mutation_then_decomposition() -> None:
 
 
 def test_where_nothing_applies_the_module_is_returned_itself() -> None:
-    plain = parse_module(
-        "@I.ir_module\nclass Module:\n    @R.function\n"
-        '    def main(x: R.Tensor((3,), "float32")):\n        y = R.exp(x)\n        return y\n'
-    )
+    plain = parse_main("y = R.exp(x)\nreturn y", x=(3,))
     assert DecomposeOpsForTraining()(plain) is plain
     assert DecomposeOpsForInference()(plain) is plain
     assert MutateOpsForTraining()(plain) is plain

@@ -32,7 +32,6 @@ def module(body: str, xs: str = "(4, 16)") -> IRModule:
 
     @R.function
     def main(h: R.Tensor((16,), "float32"), xs: R.Tensor({xs}, "float32")):
-        cls = Module
 {body}
 """)
 
@@ -54,7 +53,7 @@ CHECKPOINTED = LOOP.replace("h, xs)", "h, xs, checkpoint=True)")
 CALLS_OF_FUNCTION = """
         @R.function
         def step(c: R.Tensor((16,), "float32"), x: R.Tensor((16,), "float32")):
-            y = cls.thin(x)
+            y = Module.thin(x)
             d = R.add(c, y)
             return (d, y)
 

@@ -143,7 +143,6 @@ def test_the_scale_stays_at_least_one() -> None:
 
 @pytest.mark.parametrize("scale", ["static", 0, -1.0, float("inf"), float("nan"), True])
 def test_what_is_no_scale_is_an_error(scale: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r'`loss_scale` must be "dynamic", a positive number or No'
-    ):
+    match = r'`loss_scale` must be "dynamic", a positive number or No'
+    with pytest.raises(ValueError, match=match):
         product(loss_scale=scale)

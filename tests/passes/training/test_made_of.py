@@ -12,8 +12,7 @@ LOSS = """
 
     @R.function
     def backbone_loss(x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float16")):
-        cls = Module
-        y = cls.helped(x)
+        y = Module.helped(x)
         return R.sum(R.multiply(y, R.astype(w, "float32")))
 
     @R.function(private=True)

@@ -25,20 +25,18 @@ TEXT = """
 
     @R.function(private=True)
     def both(x: R.Tensor((4,), "float32")):
-        cls = Module
         with R.dataflow():
-            one = cls.thinned(x)
+            one = Module.thinned(x)
             out = R.add(one, x)
             R.output(one, out)
         return (one, out)
 
     @R.function
     def backbone(x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32")):
-        cls = Module
         with R.dataflow():
             scaled = R.multiply(x, w)
-            pair = cls.both(scaled)
-            other = cls.thinned(scaled)
+            pair = Module.both(scaled)
+            other = Module.thinned(scaled)
             out = R.add(pair[1], other)
             R.output(out)
         return out
@@ -73,10 +71,9 @@ def test_who_calls_a_function_that_draws_hands_on_a_key() -> None:
 
     @R.function
     def both(x: R.Tensor((4,), "float32"), key: R.Tensor((), "key<fry>")):
-        cls = Module
         with R.dataflow():
             lv = R.random.fold_in(key, 0)
-            one = cls.thinned(x, lv)
+            one = Module.thinned(x, lv)
             out = R.add(one, x)
             key_new = R.random.fold_in(key, 1)
             R.output(one, out, key_new)
@@ -86,16 +83,15 @@ def test_who_calls_a_function_that_draws_hands_on_a_key() -> None:
     def backbone(
         x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32"), key: R.Tensor((), "key<fry>")
     ):
-        cls = Module
         with R.dataflow():
             scaled = R.multiply(x, w)
             lv = R.random.fold_in(key, 0)
-            lv1 = cls.both(scaled, lv)
+            lv1 = Module.both(scaled, lv)
             lv2 = lv1[0]
             lv3 = lv1[1]
             pair = (lv2, lv3)
             lv4 = R.random.fold_in(key, 1)
-            other = cls.thinned(scaled, lv4)
+            other = Module.thinned(scaled, lv4)
             lv6 = pair[1]
             out = R.add(lv6, other)
             key_new = R.random.fold_in(key, 2)
@@ -126,10 +122,9 @@ def test_a_function_that_calls_itself_may_draw() -> None:
     recursive = parse_functions("""
     @R.function
     def main(x: R.Tensor((4,), "float32"), more: R.Tensor((), "bool")) -> R.Tensor((4,), "float32"):
-        cls = Module
         if more:
             thin = R.nn.dropout(x, rate=0.5)
-            less: R.Tensor((4,), "float32") = cls.main(thin[0], R.const(False, "bool"))
+            less: R.Tensor((4,), "float32") = Module.main(thin[0], R.const(False, "bool"))
             out = less
         else:
             out = x
@@ -172,8 +167,7 @@ def test_a_function_with_a_derivative_of_its_own_is_given_no_key(drawing: str) -
     module = parse_functions(f"""
     @R.function
     def main(x: R.Tensor((4,), "float32")):
-        cls = Module
-        y = cls.both(x)
+        y = Module.both(x)
         return y
 
     @R.function(private=True)

@@ -129,9 +129,8 @@ def test_a_file_is_no_folder_to_export_into(tmp_path: Path) -> None:
         classifier().export(path)
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "gone")
-    with pytest.raises(
-        FileExistsError, match=r"gone`, which is not there: give a folder to export"
-    ):
+    match = r"gone`, which is not there: give a folder to export"
+    with pytest.raises(FileExistsError, match=match):
         classifier().export(link)
 
 

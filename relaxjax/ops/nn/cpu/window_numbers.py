@@ -97,13 +97,7 @@ def _reaching(windows: Windows, place: Sequence[int], lengths: Sequence[int]) ->
     """For each element the number of the window that covers it at a place, if there is one."""
     along, is_one = [], []
     for inside, length, (low, _), dilation, stride, count in zip(
-        place,
-        lengths,
-        windows.pads,
-        windows.dilation,
-        windows.strides,
-        windows.counts,
-        strict=True,
+        place, lengths, windows.pads, windows.dilation, windows.strides, windows.counts, strict=True
     ):
         steps, rests = np.divmod(np.arange(length) + low - inside * dilation, stride)
         along.append(steps)

@@ -1,23 +1,18 @@
 """The bytes of values that are needed at a time, as a function is written."""
 
-from parsing import parse_flow, parse_functions
+from parsing import parse_flow
 
 from relaxjax.ir.function import Function
 from relaxjax.passes.memory.planning.estimate import most_at_a_time
 
 
 def test_a_value_counts_from_its_binding_to_its_last_reader() -> None:
-    function = parse_functions("""
-        @R.function
-        def main(x: R.Tensor((4,), "float32")):
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.concat((a, a))
-                c = R.sum(b)
-                d = R.multiply(c, a)
-                R.output(d)
-            return d
-        """)["main"]
+    function = parse_flow("""
+        a = R.exp(x)
+        b = R.concat((a, a))
+        c = R.sum(b)
+        d = R.multiply(c, a)
+        """, x=(4,))["main"]  # fmt: skip
     assert isinstance(function, Function)
     assert most_at_a_time(function) == 16 + 32 + 4
 

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import jax
 import pytest
+from differentiable_programs import LARGE, programs
 from differentiable_programs import Program as RandomProgram
-from differentiable_programs import programs
 from exact_plans import random_program
 from full import how_many
-from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis import Phase, given, reject, settings
 from legal_adjoints import prepared
 from pass_samples import Case, sample
 from whole_image_models import unet
@@ -50,12 +50,7 @@ def test_of_random_programs() -> None:
     @settings(
         phases=[Phase.explicit, Phase.generate],
         max_examples=how_many(6),
-        suppress_health_check=[
-            HealthCheck.too_slow,
-            HealthCheck.data_too_large,
-            HealthCheck.filter_too_much,
-            HealthCheck.large_base_example,
-        ],
+        suppress_health_check=LARGE,
     )
     @given(programs(["float64"]))
     def one(program: RandomProgram) -> None:

@@ -118,6 +118,38 @@ def test_a_step_tells_of_it() -> None:
     assert trainer.memory().bytes_by_xla == trainer.temporary_bytes(BATCH)
 
 
+def gated(params: Any, sound: Any) -> Any:
+    def convolved(data: Any, kernel: Any) -> Any:
+        numbers = ("NWC", "WIO", "NWC")
+        return jax.lax.conv_general_dilated(
+            data, kernel, (1,), "SAME", rhs_dilation=(2,), dimension_numbers=numbers
+        )
+
+    for kernel, gate, out in params:
+        inner = jnp.tanh(convolved(sound, kernel)) * jax.nn.sigmoid(convolved(sound, gate))
+        sound = sound + convolved(inner, out)
+    return (sound**2).mean()
+
+
+def test_a_plan_may_save_enough_once_data_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(size: int) -> Any:
+        return jnp.asarray(RNG.normal(0, 0.1, (size, 16, 16)), "float32")
+
+    args = [(kernel(2), kernel(2), kernel(1)) for _ in range(3)], BATCH.reshape(4, 512, 16)
+    monkeypatch.setattr("relaxjax.passes.memory.planning.estimate.SMALL", 1024)
+    monkeypatch.setattr("relaxjax.passes.memory.planning.decisions.SMALL", 1024)
+    taken = []
+    for worth in (0.85, 0.1):
+        monkeypatch.setattr("relaxjax.passes.memory.planning.decisions.WORTH", worth)
+        monkeypatch.setattr("relaxjax.autodiff.backward._KEPT", {})
+        step: Any = jax.jit(relaxjax.value_and_grad(gated))
+        taken.append(step.lower(*args).compile().memory_analysis().temp_size_in_bytes)
+        assert "R.grad.delay" in relaxjax.value_and_grad(gated).module(*args).script()
+        wanted = jax.value_and_grad(gated)(*args)
+        chex.assert_trees_all_close(step(*args), wanted, rtol=1e-4, atol=1e-7)
+    assert taken[0] < 0.95 * taken[1]
+
+
 def test_on_other_platforms_the_program_stays() -> None:
     module = relaxjax.value_and_grad(loss).module(KERNELS, BATCH)
     assert "R.grad.delay" in module.script()

@@ -31,11 +31,7 @@ def layer_norm(
 
 
 def rms_norm(
-    x: Tensor,
-    weight: Tensor,
-    axes: int | list[int],
-    epsilon: float = 1e-5,
-    name: str = "rms_norm",
+    x: Tensor, weight: Tensor, axes: int | list[int], epsilon: float = 1e-5, name: str = "rms_norm"
 ) -> Tensor:
     given = [axes] if isinstance(axes, int) else list(axes)
     return emitted(R.nn.rms_norm(x._expr, weight._expr, given, epsilon), name)

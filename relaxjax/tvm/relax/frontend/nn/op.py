@@ -37,10 +37,7 @@ def _of_two(operator: Callable[..., Expr], hint: str) -> Callable[..., Tensor]:
 
 def _of_axes(operator: Callable[..., Expr], hint: str) -> Callable[..., Tensor]:
     def apply(
-        x: Tensor,
-        axis: int | list[int] | None = None,
-        keepdims: bool = False,
-        name: str = hint,
+        x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = hint
     ) -> Tensor:
         return emitted(operator(x._expr, axis, keepdims), name)
 
@@ -251,11 +248,7 @@ def multinomial_from_uniform(
 
 
 def arange(
-    start: Any,
-    end: Any = None,
-    step: Any = 1,
-    dtype: str | None = "float32",
-    name: str = "arange",
+    start: Any, end: Any = None, step: Any = 1, dtype: str | None = "float32", name: str = "arange"
 ) -> Tensor:
     """The numbers from `start`, or 0, to before `end`."""
     first, last = (0, start) if end is None else (start, end)
