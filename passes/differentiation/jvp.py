@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import ADJOINT, CUSTOM_JVP, PRODUCTS, TANGENTS, carries_gradient
+from relaxjax.ir.derivatives import (
+    ADJOINT,
+    CUSTOM_JVP,
+    PRODUCTS,
+    TANGENTS,
+    carries_gradient,
+    smooth_places,
+)
 from relaxjax.ir.expr import GlobalVar, Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule, name_of
@@ -78,7 +85,7 @@ def _jvp(
 
 def _indices(name: str, function: Function, wrt: str | Sequence[str] | None) -> list[int]:
     """The indices of the parameters that `wrt` names."""
-    able = [index for index, param in enumerate(function.params) if carries_gradient(param.ty)]
+    able = smooth_places(function)
     if wrt is None:
         return able
     wanted = [wrt] if isinstance(wrt, str) else list(wrt)

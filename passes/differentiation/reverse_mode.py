@@ -10,7 +10,7 @@ from functools import cached_property, partial
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, LINEARIZED, carries_gradient
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, LINEARIZED, smooth_places
 from relaxjax.ir.emit_function import emit_sequence
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
@@ -226,7 +226,7 @@ class ReverseMode:
         function = self.module[call.op.name]
         indices = active_params(function, call.args, active)
         if CUSTOM_GRADIENT in function.attrs:
-            able = [i for i, param in enumerate(function.params) if carries_gradient(param.ty)]
+            able = smooth_places(function)
             own = function.attrs[CUSTOM_GRADIENT]
             whole = self.module.get_global_var(own)
             if (first := self._own_forward(call)) is not None:

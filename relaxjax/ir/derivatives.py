@@ -25,6 +25,11 @@ def derived_names(name: str) -> list[str]:
     return [name + ending for ending in (ADJOINT, TANGENTS, PRODUCTS)]
 
 
+def smooth_places(function: Function) -> list[int]:
+    """The places of the parameters that can vary, for which rules of its own have derivatives."""
+    return [n for n, param in enumerate(function.params) if carries_gradient(param.ty)]
+
+
 def own_derivatives(function: Function) -> list[str]:
     """The functions of the module that are a function's derivatives, in the place of its body's."""
     attrs = (CUSTOM_GRADIENT, CUSTOM_FORWARD, CUSTOM_JVP)

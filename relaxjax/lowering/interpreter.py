@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from relaxjax.ir.attrs import DESTINATION_PASSING
-from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, CUSTOM_JVP
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, CUSTOM_JVP, smooth_places
 from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import (
     Call,
@@ -240,7 +240,9 @@ class Interpreter:
             for attr in _RULES
             if attr in function.attrs
         }
-        return with_own_rules(function, run, *map(rules.get, _RULES)) if rules else run
+        if not rules:
+            return run
+        return with_own_rules(run, smooth_places(function), *map(rules.get, _RULES))
 
     def packed(self, function: ExternFunc) -> HostFunction:
         """A registered function. What has no effects is called where it is traced, once."""

@@ -1,4 +1,7 @@
-"""Functions with derivatives of their own, as JAX is to differentiate them."""
+"""Functions with derivatives of their own, as JAX is to differentiate them.
+
+A written program takes what stands here along: it needs nothing but jax and one another.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,33 +9,28 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from relaxjax.ir.derivatives import carries_gradient
-from relaxjax.ir.function import Function
-
-Run = Callable[..., Any]
-
 
 def with_own_rules(
-    function: Function, run: Run, gradient: Run | None, forward: Run | None, jvp: Run | None
-) -> Run:
-    """`run`, which runs `function`, with its rules for JAX: `jvp` where there is one.
+    run: Callable[..., Any],
+    smooth: Sequence[int],
+    gradient: Callable[..., Any] | None = None,
+    forward: Callable[..., Any] | None = None,
+    jvp: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """`run` with its rules for JAX: `jvp` where there is one.
 
     They are as CustomGradient describes them: `gradient(*args, cotangent)` and
-    `jvp(*args, *tangents)`, for the arguments that can vary. A gradient takes what `forward(*args)`
-    saves beside the result, if that is there. What is no array, such as a shape, is bound before.
+    `jvp(*args, *tangents)`, for the arguments that can vary, those at the places `smooth`. A
+    gradient takes what `forward(*args)` saves beside the result, if that is there. What is no
+    array, such as a shape, is bound before.
     """
 
     def call(*args: Any) -> Any:
         places = [place for place, arg in enumerate(args) if _holds_arrays(arg)]
-        varying = [
-            index
-            for index, place in enumerate(places)
-            if carries_gradient(function.params[place].ty)
-        ]
-
+        varying = [index for index, place in enumerate(places) if place in smooth]
         still = [None if place in places else arg for place, arg in enumerate(args)]
 
-        def bound(rule: Run) -> Run:
+        def bound(rule: Callable[..., Any]) -> Callable[..., Any]:
             def on_arrays(*arrays: Any) -> Any:
                 given = dict(enumerate(still)) | dict(zip(places, arrays, strict=False))
                 return rule(*given.values(), *arrays[len(places) :])
@@ -49,7 +47,9 @@ def with_own_rules(
     return call
 
 
-def _by_jvp(run: Run, jvp: Run, varying: Sequence[int]) -> Run:
+def _by_jvp(
+    run: Callable[..., Any], jvp: Callable[..., Any], varying: Sequence[int]
+) -> Callable[..., Any]:
     function = jax.custom_jvp(run)
 
     @function.defjvp
@@ -61,7 +61,12 @@ def _by_jvp(run: Run, jvp: Run, varying: Sequence[int]) -> Run:
     return function
 
 
-def _by_gradient(run: Run, gradient: Run, first: Run | None, varying: Sequence[int]) -> Run:
+def _by_gradient(
+    run: Callable[..., Any],
+    gradient: Callable[..., Any],
+    first: Callable[..., Any] | None,
+    varying: Sequence[int],
+) -> Callable[..., Any]:
     function = jax.custom_vjp(run)
 
     def forward(*arrays: Any) -> Any:

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from parsing import parse_functions
+from written_programs import written
 
+import relaxjax
 from relaxjax import IRModule, to_jax
 from relaxjax.passes import CustomGradient, Gradient, Jvp
 
@@ -42,8 +44,9 @@ def jvp(x: Any, steps: Any, tangent: Any) -> Any:
 @pytest.mark.parametrize("transform", [lambda f: f, jax.jit])
 def test_gradients_go_by_the_rule(rules: Any, transform: Any) -> None:
     mod = CustomGradient("rounded", **rules)(ROUNDED)
-    run = transform(jax.grad(to_jax(mod, "main")))
-    chex.assert_trees_all_close(run(X, np.int32(3)), 14 * X, rtol=1e-6)
+    for main in (to_jax(mod, "main"), written(mod, "main")["main"]):
+        run = transform(jax.grad(main))
+        chex.assert_trees_all_close(run(X, np.int32(3)), 14 * X, rtol=1e-6)
     if "gradient" in rules:
         adjoint = to_jax(Gradient("main", "x")(mod), "main_adjoint")
         chex.assert_trees_all_close(adjoint(X, np.int32(3))[1][0], 14 * X, rtol=1e-6)
@@ -89,8 +92,9 @@ def test_shapes_and_tuples_among_the_arguments() -> None:
         return loss
 """)
     mod = CustomGradient("shaped", gradient="rule")(mod)
-    found = jax.grad(to_jax(mod, "main"))(X.ravel(), np.arange(6, dtype="int32"))
-    chex.assert_trees_all_close(found, 10 * X.ravel(), rtol=1e-6)
+    for main in (to_jax(mod, "main"), written(mod, "main")["main"]):
+        found = jax.grad(main)(X.ravel(), np.arange(6, dtype="int32"))
+        chex.assert_trees_all_close(found, 10 * X.ravel(), rtol=1e-6)
 
 
 def test_a_rule_for_going_back_has_no_tangent() -> None:
@@ -98,3 +102,25 @@ def test_a_rule_for_going_back_has_no_tangent() -> None:
     mod: IRModule = CustomGradient("rounded", gradient=gradient)(ROUNDED)
     with pytest.raises(TypeError, match="forward-mode autodiff"):
         jax.jvp(lambda x: to_jax(mod, "main")(x, np.int32(3)), (X,), (X,))
+
+
+@jax.custom_vjp
+def five_times(x: Any, by: Any) -> Any:
+    return jnp.sin(x) * by
+
+
+five_times.defvjp(
+    lambda x, by: (five_times(x, by), jnp.cos(x)), lambda cos, g: (5 * cos * g, jnp.sum(g))
+)
+
+
+def test_a_written_program_has_the_rules_of_functions_of_jax() -> None:
+    def loss(x: Any, by: Any) -> Any:
+        return jnp.sum(jax.nn.relu(five_times(x, by)) ** 2)
+
+    mod = relaxjax.from_jax(loss, X, np.float32(0.5))
+    main = written(mod)["main"]
+    for x in (X, np.zeros_like(X)):
+        for grad in (jax.grad, lambda f, at: jax.jit(jax.grad(f, at))):
+            found, expected = (grad(f, (0, 1))(x, np.float32(0.5)) for f in (main, loss))
+            chex.assert_trees_all_close(found, expected, rtol=1e-6)

@@ -19,6 +19,7 @@ STANDARD = {
     "base64": ("base64", None),
     "math": ("math", None),
     "Callable": ("collections.abc", "Callable"),
+    "Sequence": ("collections.abc", "Sequence"),
     "partial": ("functools", "partial"),
     "wraps": ("functools", "wraps"),
     "Any": ("typing", "Any"),

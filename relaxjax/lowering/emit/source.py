@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, CUSTOM_JVP, smooth_places
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.identifiers import Identifiers
@@ -16,6 +17,7 @@ from relaxjax.ir.types import PrimType, ShapeType, TupleType, Type
 from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import all_vars, nested_bindings
 from relaxjax.ir.wording import tuple_text
+from relaxjax.lowering import own_rules
 from relaxjax.lowering.interpreter import holds_tensors
 from relaxjax.lowering.legalize import legalize
 from relaxjax.lowering.selection import selected, with_called
@@ -27,10 +29,12 @@ from .layout import INDENT, WIDTH, broken
 from .literals import stored_text
 from .writing import call
 
-_HELPERS = tuple(
-    name for name, value in vars(prelude).items() if inspect.isfunction(value)
-    and value.__module__ == prelude.__name__
-)  # fmt: skip
+# The functions that a file takes along, by their names.
+_HELPERS = {
+    name: value for home in (prelude, own_rules) for name, value in vars(home).items()
+    if inspect.isfunction(value) and value.__module__ == home.__name__
+}  # fmt: skip
+_RULES = {CUSTOM_GRADIENT: "gradient", CUSTOM_FORWARD: "forward", CUSTOM_JVP: "jvp"}
 _OUTSIDE = {**prelude.STANDARD, **prelude.THIRD_PARTY}
 _TYPE = re.compile(r"(\w+: )?R\.\w+\((?:[^()]|\([^()]*\))*\)|: |-> ")
 _BUILTINS = ("complex", "float", "map", "max", "min", "tuple")
@@ -43,6 +47,7 @@ def to_python(mod: IRModule, functions: str | Sequence[str] | None = None) -> st
     its variable. Calls are legalised first; the call that several statements come from stands above
     them as a comment. Symbolic dimensions are read off the arguments, a choice becomes `lax.cond`,
     a closure a function inside. Public functions are compiled by `jax.jit` when they are called.
+    Functions with a derivative of their own have it there, too.
 
     Args:
         mod: the module.
@@ -50,12 +55,27 @@ def to_python(mod: IRModule, functions: str | Sequence[str] | None = None) -> st
             unless it is given.
     """
     chosen = selected(mod, functions)
-    needed = with_called(mod, chosen)
+    needed = with_called(mod, chosen, derivatives=True)
     originals = {name: _normal(f) for name, f in needed.relax_functions().items()}
     legal = legalize(needed.with_functions(originals))
     program = _program(originals)
     written = [_function(legal, name, program, name in chosen) for name in originals]
+    if rules := [line for f in originals.items() for line in _rules(*f, program.names)]:
+        written.append(["# Functions that have a derivative of their own.", *rules])
     return _file(originals, program, "\n\n\n".join("\n".join(lines) for lines in written))
+
+
+def _rules(name: str, function: Function, names: Mapping[str, str]) -> list[str]:
+    """What gives a function its own derivative, if it has one, once all functions are there."""
+    rules = {
+        rule: names[function.attrs[attr]] for attr, rule in _RULES.items() if attr in function.attrs
+    }
+    if not rules:
+        return []
+    given = [f"{rule}={by}" for rule, by in rules.items()]
+    own = names[name]
+    smooth = str(smooth_places(function))
+    return broken(f"{own} = {call('with_own_rules', own, smooth, *given)}")
 
 
 def _normal(function: Function) -> Function:
@@ -122,7 +142,7 @@ def _file(originals: Mapping[str, Function], program: Program, functions: str) -
     data = "\n".join(["# Constants, by their bytes.", *stored]) if stored else ""
     code = [part for part in (functions, data) if part]
     helpers = _needed_helpers("\n".join(code))
-    code = [*(inspect.getsource(getattr(prelude, name)).rstrip() for name in helpers), *code]
+    code = [*(inspect.getsource(_HELPERS[name]).rstrip() for name in helpers), *code]
     text = "\n\n\n".join(code)
     head = "\n\n".join([_docstring(originals, program), *_imports(_names_in(text))])
     return f"{head}\n\n\n{text}\n"
@@ -148,11 +168,11 @@ def _filled(head: str) -> list[str]:
 def _needed_helpers(text: str) -> list[str]:
     """The functions of the prelude that a text calls, and those that they call in their turn."""
     needed: set[str] = set()
-    todo = _names_in(text) & set(_HELPERS)
+    todo = _names_in(text) & _HELPERS.keys()
     while todo:
         needed |= todo
-        sources = "\n".join(inspect.getsource(getattr(prelude, name)) for name in todo)
-        todo = (_names_in(sources) & set(_HELPERS)) - needed
+        sources = "\n".join(inspect.getsource(_HELPERS[name]) for name in todo)
+        todo = (_names_in(sources) & _HELPERS.keys()) - needed
     return [name for name in _HELPERS if name in needed]
 
 
