@@ -17,29 +17,33 @@ from relaxjax.ir.types import TensorType
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _COMPLEX = ("complex64", "complex128")
-# The primitives that NumPy has too, by the names that it has for them.
-_SAME = """
-    add=add sub=subtract mul=multiply neg=negative abs=absolute
-    eq=equal ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal
-"""
-# Of floats these are not exact: NaN, and which zero is the larger.
-_SAME_OF_INTEGERS = """
-    max=maximum min=minimum rem=fmod
-    and_=bitwise_and or_=bitwise_or xor=bitwise_xor not_=bitwise_not
-"""
-
-
-def _functions(names: str) -> dict[str, Callable[..., Any]]:
-    pairs = (word.split("=") for word in names.split())
-    return {f"lax.{name}": getattr(np, numpy_name) for name, numpy_name in pairs}
-
-
-_BY_NUMPY = {
-    **{f"relax.{name}": getattr(np, name) for name in ("add", "subtract", "multiply")},
-    **_functions(_SAME),
+_BY_NUMPY: dict[str, Callable[..., Any]] = {
+    "relax.add": np.add,
+    "relax.subtract": np.subtract,
+    "relax.multiply": np.multiply,
+    "lax.add": np.add,
+    "lax.sub": np.subtract,
+    "lax.mul": np.multiply,
+    "lax.neg": np.negative,
+    "lax.abs": np.abs,
+    "lax.eq": np.equal,
+    "lax.ne": np.not_equal,
+    "lax.lt": np.less,
+    "lax.le": np.less_equal,
+    "lax.gt": np.greater,
+    "lax.ge": np.greater_equal,
 }
 _OF_FLOATS: dict[str, Callable[..., Any]] = {"lax.div": np.divide, "lax.sqrt": np.sqrt}
-_OF_INTEGERS = _functions(_SAME_OF_INTEGERS)
+# Of floats these are not exact: NaN, and which zero is the larger.
+_OF_INTEGERS: dict[str, Callable[..., Any]] = {
+    "lax.max": np.maximum,
+    "lax.min": np.minimum,
+    "lax.and_": np.bitwise_and,
+    "lax.or_": np.bitwise_or,
+    "lax.xor": np.bitwise_xor,
+    "lax.not_": np.bitwise_not,
+    "lax.rem": np.fmod,
+}
 
 
 def exact_result(call: Call, values: Sequence[Any]) -> np.ndarray | None:

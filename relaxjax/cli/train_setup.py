@@ -40,11 +40,21 @@ LOSSES: Mapping[str, Callable[[], Any]] = {
 }
 CLASSIFICATION = ("cross_entropy", "categorical_cross_entropy", "nll")
 
-_OPTIMIZERS = "sgd momentum adam adamw adagrad adafactor lamb lion muon nadam nadamw radam rmsprop"
-# Where optax has them, most by the same name.
+# Where optax has them.
 OPTIMIZERS = {
-    name: {"momentum": "sgd", "muon": "contrib.muon"}.get(name, name)
-    for name in _OPTIMIZERS.split()
+    "sgd": "sgd",
+    "momentum": "sgd",
+    "adam": "adam",
+    "adamw": "adamw",
+    "adagrad": "adagrad",
+    "adafactor": "adafactor",
+    "lamb": "lamb",
+    "lion": "lion",
+    "muon": "contrib.muon",
+    "nadam": "nadam",
+    "nadamw": "nadamw",
+    "radam": "radam",
+    "rmsprop": "rmsprop",
 }
 DECAY_OF_THEIR_OWN = ("adamw", "lamb", "lion", "muon", "nadamw")
 SCHEDULES = ("constant", "cosine", "linear")

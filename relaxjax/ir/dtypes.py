@@ -12,7 +12,6 @@ from .registry import did_you_mean
 _SHORT = {"float": "float32", "int": "int32"}
 _FAMILIES = ("bool", "int", "uint", "float", "bfloat", "complex")
 _WIDEST = {"f": 8}  # the bytes of a number: JAX has none of numpy's long doubles
-_OF_8_BITS = "e3m4 e4m3 e4m3b11fnuz e4m3fn e4m3fnuz e5m2 e5m2fnuz e8m0fnu"
 # What DLPack calls the kind of a dtype, and the bits of an element.
 DLPACK_CODES: dict[str, tuple[int, int]] = {
     **{f"int{bits}": (0, bits) for bits in (2, 4, 8, 16, 32, 64)},
@@ -22,7 +21,14 @@ DLPACK_CODES: dict[str, tuple[int, int]] = {
     "complex64": (5, 64),
     "complex128": (5, 128),
     "bool": (6, 8),
-    **{f"float8_{kind}": (code, 8) for code, kind in enumerate(_OF_8_BITS.split(), 7)},
+    "float8_e3m4": (7, 8),
+    "float8_e4m3": (8, 8),
+    "float8_e4m3b11fnuz": (9, 8),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
+    "float8_e8m0fnu": (14, 8),
     "float6_e2m3fn": (15, 6),
     "float6_e3m2fn": (16, 6),
     "float4_e2m1fn": (17, 4),

@@ -33,15 +33,30 @@ def _by(factor: float, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: function(x) * x.dtype.type(factor)
 
 
-_SAME = "acos acosh asin asinh atan atanh cos cosh exp expm1 log log1p sin sinh sqrt tan tanh"
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
-    **{name: getattr(lax, name) for name in _SAME.split()},
+    "acos": lax.acos,
+    "acosh": lax.acosh,
+    "asin": lax.asin,
+    "asinh": lax.asinh,
+    "atan": lax.atan,
+    "atanh": lax.atanh,
+    "cos": lax.cos,
+    "cosh": lax.cosh,
+    "exp": lax.exp,
     "exp2": lambda x: lax.exp(x * x.dtype.type(math.log(2))),
+    "expm1": lax.expm1,
+    "log": lax.log,
     "log10": _by(1 / math.log(10), lax.log),
+    "log1p": lax.log1p,
     "log2": _by(1 / math.log(2), lax.log),
     "rsqrt": lambda x: 1 / lax.sqrt(x),
     "sigmoid": lax.logistic,
+    "sin": lax.sin,
     "sinc": _sinc,
+    "sinh": lax.sinh,
+    "sqrt": lax.sqrt,
+    "tan": lax.tan,
+    "tanh": lax.tanh,
 }
 
 
