@@ -75,7 +75,7 @@ class Planner:
         self.total = sum(step.flops for step in program.steps)
 
     def by_policy(self, policy: str) -> Plan:
-        """The plan of one of POLICIES, whose peak is no higher than that of one before."""
+        """The plan of one of POLICIES, with a peak no higher than of one before, or of "light"."""
         plan = getattr(self, policy)
         assert isinstance(plan, Plan)
         return plan
