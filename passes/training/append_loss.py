@@ -1,7 +1,7 @@
 """Joining a backbone and a loss into one function."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.blocks import tidy_blocks
@@ -49,9 +49,8 @@ def AppendLoss(
     name = name_of(func_name)
     new_name = new_func_name or f"{name}_loss"
     backbone, renewed = renew(mod[name])
-    loss, _ = renew(loss_function)
     symbols = {one: new for old in renewed.items() for one, new in _told_symbols(*old)}
-    loss = substitute_symbols(loss, symbols)
+    loss = _in_terms_of(symbols, renew(loss_function)[0])
     if not any(isinstance(param.ty, TupleType) for param in loss.params[:1]):
         backbone = with_written_outputs(backbone)
     appended = _append(backbone, loss, num_backbone_outputs)
@@ -63,6 +62,12 @@ def AppendLoss(
 def _told_symbols(old: Var, new: Var) -> Iterator[tuple[SymbolicVar, SymbolicVar]]:
     """The dimensions that a variable tells, and what they are called in its copy."""
     return zip(definable_symbols(old.ty), definable_symbols(new.ty), strict=True)
+
+
+def _in_terms_of(symbols: Mapping[SymbolicVar, Dim], loss: Function) -> Function:
+    changed = substitute_symbols(loss, symbols)
+    assert isinstance(changed, Function)
+    return changed
 
 
 def _append(backbone: Function, loss: Function, count: int) -> Function:
@@ -95,8 +100,7 @@ def _with_symbols_of(outputs: Sequence[Expr], loss: Function) -> Function:
     for param, output in zip(loss.params, outputs, strict=False):
         if param.ty is not None:
             unify(param.ty, output.ty, found)
-    changed = substitute_symbols(loss, found)
-    assert isinstance(changed, Function)
+    changed = _in_terms_of(found, loss)
     for index, (param, output) in enumerate(zip(changed.params, outputs, strict=False)):
         if fits(output.ty, param.ty) is not Fit.ALWAYS:
             raise ValueError(

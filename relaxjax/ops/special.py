@@ -1,6 +1,5 @@
 """Functions of each element, and a reduction, that models need and TVM does not have."""
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -126,7 +125,9 @@ def _polygamma(x: Any, n: int) -> Any:
     low = jnp.where(is_low, wide, jnp.full_like(wide, 0.5))
     cotangent = 1 / jnp.tan(math.pi * (low - jnp.round(low)))
     first, *others = _derivative_of_cotangent(n)
-    slope = functools.reduce(lambda total, one: total * cotangent + one, others, first)
+    slope: Any = first
+    for one in others:
+        slope = slope * cotangent + one
     turned = math.pi ** (n + 1) * slope
     return jnp.where(is_low, (found if n % 2 == 0 else -found) - turned, found).astype(x.dtype)
 

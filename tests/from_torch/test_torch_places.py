@@ -111,7 +111,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Any]] = {
         "embedding_bag.padding_idx",
         (TABLE_OF_ROWS, IDS, OFFSETS),
         {"padding_idx": -1},
-        _bags(TABLE_OF_ROWS[IDS] * (len(TABLE_OF_ROWS) - 1 != IDS)[:, None]),
+        _bags(TABLE_OF_ROWS[IDS] * np.not_equal(IDS, len(TABLE_OF_ROWS) - 1)[:, None]),
     ),
     "sums of bags, spelt out": (
         "_embedding_bag.default", (TABLE_OF_ROWS, IDS, OFFSETS), {}, _bags(TABLE_OF_ROWS[IDS])

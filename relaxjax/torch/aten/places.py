@@ -151,10 +151,12 @@ def embedding_bag(
 
 
 @aten("_embedding_bag.default")
-def embedding_bag_spelt_out(weight: Expr, *given: Any, **options: Any) -> tuple[Expr]:
+def embedding_bag_spelt_out(
+    weight: Expr, indices: Expr, offsets: Expr, *, padding_idx: int = -1, **options: Any
+) -> tuple[Expr]:
     """As `run_decompositions` has it, which says -1 where no row is left out."""
-    left_out = options.pop("padding_idx", -1)
-    return embedding_bag(weight, *given, **options, padding_idx=None if left_out < 0 else left_out)
+    left_out = None if padding_idx < 0 else padding_idx
+    return embedding_bag(weight, indices, offsets, **options, padding_idx=left_out)
 
 
 def _from_front(place: int, weight: Expr) -> int:
