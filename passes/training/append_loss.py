@@ -1,7 +1,7 @@
 """Joining a backbone and a loss into one function."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.blocks import tidy_blocks
@@ -16,7 +16,7 @@ from relaxjax.ir.op import operator_name
 from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
 from relaxjax.ir.tuples import fields_or_self
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.walk import substitute
+from relaxjax.ir.walk import definable_symbols, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .written_outputs import with_written_outputs
@@ -43,18 +43,31 @@ def AppendLoss(
 
     Its parameters are those of the backbone, then those of the loss that are no backbone outputs;
     it returns the loss, or the loss and the remaining outputs. Symbolic dimensions of the loss
-    take the backbone's. Its name is `<func_name>_loss` unless `new_func_name` says otherwise.
+    take the backbone's; one that only stands in such as `2 * n` must be the very same there. Its
+    name is `<func_name>_loss` unless `new_func_name` says otherwise.
     """
     name = name_of(func_name)
     new_name = new_func_name or f"{name}_loss"
-    backbone, _ = renew(mod[name])
-    loss, _ = renew(loss_function)
+    backbone, renewed = renew(mod[name])
+    symbols = {one: new for old in renewed.items() for one, new in _told_symbols(*old)}
+    loss = _in_terms_of(symbols, renew(loss_function)[0])
     if not any(isinstance(param.ty, TupleType) for param in loss.params[:1]):
         backbone = with_written_outputs(backbone)
     appended = _append(backbone, loss, num_backbone_outputs)
     attrs = Attrs(backbone.attrs, global_symbol=new_name)
     public = make_function(appended.params, appended.body, pure=appended.pure, attrs=attrs)
     return mod.with_function(new_name, hide_unused_outputs(public))
+
+
+def _told_symbols(old: Var, new: Var) -> Iterator[tuple[SymbolicVar, SymbolicVar]]:
+    """The dimensions that a variable tells, and what they are called in its copy."""
+    return zip(definable_symbols(old.ty), definable_symbols(new.ty), strict=True)
+
+
+def _in_terms_of(symbols: Mapping[SymbolicVar, Dim], loss: Function) -> Function:
+    changed = substitute_symbols(loss, symbols)
+    assert isinstance(changed, Function)
+    return changed
 
 
 def _append(backbone: Function, loss: Function, count: int) -> Function:
@@ -87,8 +100,7 @@ def _with_symbols_of(outputs: Sequence[Expr], loss: Function) -> Function:
     for param, output in zip(loss.params, outputs, strict=False):
         if param.ty is not None:
             unify(param.ty, output.ty, found)
-    changed = substitute_symbols(loss, found)
-    assert isinstance(changed, Function)
+    changed = _in_terms_of(found, loss)
     for index, (param, output) in enumerate(zip(changed.params, outputs, strict=False)):
         if fits(output.ty, param.ty) is not Fit.ALWAYS:
             raise ValueError(

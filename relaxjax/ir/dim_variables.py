@@ -20,6 +20,27 @@ def dim_vars(dim: Dim) -> tuple[SymbolicVar, ...]:
     raise TypeError(f"`{dim!r}` is no dimension")
 
 
+def is_never_negative(dim: Dim) -> bool:
+    """Whether `dim` is known to be 0 or more where its variables are sizes; False if it may be."""
+    match dim:
+        case int():
+            return dim >= 0
+        case SymbolicVar():
+            return True
+        case DimOp("max", lhs, rhs):
+            return is_never_negative(lhs) or is_never_negative(rhs)
+        case DimOp("min" | "//", lhs, rhs):
+            return is_never_negative(lhs) and is_never_negative(rhs)
+        case DimOp("%", _, rhs):
+            return is_never_negative(rhs)
+        case DimExpr(terms):
+            return all(
+                coefficient > 0 and all(is_never_negative(atom) for atom, _ in monomial)
+                for monomial, coefficient in terms
+            )
+    return False
+
+
 def substitute_dim(dim: Dim, mapping: Mapping[SymbolicVar, Dim]) -> Dim:
     """`dim` with each variable of `mapping` replaced; all integers give an integer.
 

@@ -86,11 +86,11 @@ def _adjoint(g: Expr, fields: Sequence[Expr], notation: Notation, index: int) ->
     """The sum with `g` in the place of one operand.
 
     A letter that only this operand has, or only this one at another size than 1, is repeated by a
-    factor of ones; a letter that it has twice reads a diagonal, and its adjoint is written on one
-    by a factor of an identity matrix.
+    factor of ones, and so is an ellipsis that the result sums over; a letter that it has twice
+    reads a diagonal, and its adjoint is written on one by a factor of an identity matrix.
     """
     own = notation.operands[index]
-    sizes, _ = _letter_dims(own, dims_of(fields[index]))
+    sizes, rest = _letter_dims(own, dims_of(fields[index]))
     others = [f for i, f in enumerate(fields) if i != index]
     texts = [t for i, t in enumerate(notation.operands) if i != index]
     free = iter(c for c in string.ascii_letters if c not in "".join(notation.operands))
@@ -107,6 +107,9 @@ def _adjoint(g: Expr, fields: Sequence[Expr], notation: Notation, index: int) ->
             others.append(call("ones", (sizes[letter],), dtype_of(g)))
             texts.append(letter)
         target += letter
+    if rest and "." not in notation.result:
+        others.append(call("ones", rest, dtype_of(g)))
+        texts.append(".")
     inputs = ",".join([notation.result, *texts])
     whole = call("einsum", (g, *others), f"{inputs}->{target}".replace(".", "..."))
     dims = dims_of(fields[index])
@@ -124,9 +127,9 @@ def _adjoint(g: Expr, fields: Sequence[Expr], notation: Notation, index: int) ->
 def einsum(operands: TupleType, subscripts: str) -> TensorType:
     """The sum of products that `subscripts` says: "ij,jk->ik" is the product of two matrices.
 
-    A letter that is missing in the result is summed over; without `->` the result has the letters
-    that occur once, in alphabetical order. Where operands have 1 for a letter, and others another
-    size, they are repeated.
+    A letter or an ellipsis that is missing in the result is summed over; without `->` the result
+    has the letters that occur once, in alphabetical order. Where operands have 1 for a letter, and
+    others another size, they are repeated.
     """
     types = tensors_of(operands, "operands")
     dtype = common_dtype(**{f"operands[{i}]": ty for i, ty in enumerate(types)})

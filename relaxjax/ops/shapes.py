@@ -2,15 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from relaxjax.ir.dims import (
-    Dim,
-    DimExpr,
-    SymbolicVar,
-    can_prove_different,
-    can_prove_equal,
-    dim_max,
-    dim_min,
-)
+from relaxjax.ir.dim_variables import is_never_negative
+from relaxjax.ir.dims import Dim, can_prove_different, can_prove_equal, dim_max, dim_min
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.ir.wording import listed
 
@@ -163,14 +156,7 @@ def same_dims(lhs: Sequence[Dim] | None, rhs: Sequence[Dim] | None) -> bool:
 
 def at_most(lhs: Dim, rhs: Dim) -> bool:
     """Whether `lhs <= rhs` is known, where symbolic dimensions are whatever is not negative."""
-    match rhs - lhs:
-        case int() as difference:
-            return difference >= 0
-        case DimExpr(terms):
-            bare = all(isinstance(atom, SymbolicVar) for term, _ in terms for atom, _ in term)
-            return bare and all(coefficient >= 0 for _, coefficient in terms)
-        case difference:
-            return isinstance(difference, SymbolicVar)
+    return is_never_negative(rhs - lhs)
 
 
 def bounded(dim: Dim, limit: Dim) -> Dim:

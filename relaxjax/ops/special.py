@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from relaxjax.ir.expr import Expr
@@ -115,8 +116,28 @@ sinc = float_only(
 
 
 def _polygamma(x: Any, n: int) -> Any:
+    """Of numbers below 1/2 by those above it: they differ by a derivative of pi / tan(pi x)."""
     wide = widened(x)
-    return lax.polygamma(jnp.full_like(wide, n), wide).astype(x.dtype)
+    if n == 0:
+        return lax.digamma(wide).astype(x.dtype)
+    is_low = wide < 0.5
+    found = lax.polygamma(jnp.full_like(wide, n), jnp.where(is_low, 1 - wide, wide))
+    low = jnp.where(is_low, wide, jnp.full_like(wide, 0.5))
+    cotangent = 1 / jnp.tan(math.pi * (low - jnp.round(low)))
+    first, *others = _derivative_of_cotangent(n)
+    slope: Any = first
+    for one in others:
+        slope = slope * cotangent + one
+    turned = math.pi ** (n + 1) * slope
+    return jnp.where(is_low, (found if n % 2 == 0 else -found) - turned, found).astype(x.dtype)
+
+
+def _derivative_of_cotangent(order: int) -> list[float]:
+    """The derivative as a polynomial of the cotangent c, by c' = -1 - c * c; constants last."""
+    found = np.poly1d([1, 0])
+    for _ in range(order):
+        found = found.deriv() * np.poly1d([-1, 0, -1])
+    return [float(one) for one in found.coefficients]
 
 
 @op(
@@ -128,7 +149,7 @@ def _polygamma(x: Any, n: int) -> Any:
     cost=TRANSCENDENTAL,
 )
 def polygamma(x: TensorType, n: int) -> TensorType:
-    """Derivative of order `n` of digamma, for x > 0; of order 0, digamma itself."""
+    """Derivative of order `n` of digamma; of order 0, digamma itself."""
     require_float(x, "x")
     if n < 0:
         raise OpError(f"`n` must not be negative, found {n}")

@@ -232,6 +232,8 @@ def _input(data: Mapping[str, Any]) -> Input:
     ((kind, spec),) = data.items()
     if kind == "user_input":
         return Input("user", argument(spec["arg"]))
+    if kind == "constant_input":  # a number, a truth or a text, whose value the graph holds
+        return Input("user", argument(spec["value"]))
     if kind not in _INPUT_KINDS:
         raise TorchImportError(f"an input of the kind `{kind}` is not read: {spec!r:.80}")
     ours, label = _INPUT_KINDS[kind]

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.dims import DimOp, can_prove_different, compare
+from relaxjax.ir.dims import DimOp, compare
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var, const
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.op import get_op
 from relaxjax.ir.span import add_location
 from relaxjax.ir.types import TensorType, Type
@@ -36,8 +37,10 @@ _NUMBERS: Mapping[str, Callable[..., Any]] = {
         )
     },
 }
-# What only checks sizes and dtypes that are known here.
+# What only checks: sizes and dtypes, which are known here, and values, which it does not change.
 _CHECKS = (
+    "aten._assert_async.default",
+    "aten._assert_async.msg",
     "aten._assert_scalar.default",
     "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range_for_size.default",
@@ -198,9 +201,7 @@ class Interpreter:
     def _bind_found(self, node: Node, found: Sequence[Expr]) -> None:
         for name, value in zip(_flat(node.results), found, strict=True):
             if name is not None:
-                expr = self._emit(value, name)
-                self._check(node, name, expr)
-                self._values[name] = Tensor(expr)
+                self._values[name] = Tensor(self._checked(node, name, self._emit(value, name)))
 
     def _branch(self, branch: SubGraph, given: Sequence[Any]) -> Var:
         """A graph as a function of those of its inputs that are tensors."""
@@ -273,9 +274,7 @@ class Interpreter:
                     node, value.data.ty, TensorType(None, meta.dtype, len(meta.sizes))
                 )
         elif isinstance(value, Expr):
-            expr = self._emit(value, name)
-            self._check(node, name, expr)
-            return Tensor(expr)
+            return Tensor(self._checked(node, name, self._emit(value, name)))
         return value
 
     def _same(self, one: Expr, other: Expr) -> bool:
@@ -287,8 +286,7 @@ class Interpreter:
         if not isinstance(value, Expr):
             self._values[name] = value
             return
-        expr = self._emit(value, name)
-        self._check(node, name, expr)
+        expr = self._checked(node, name, self._emit(value, name))
         self._values[name] = self._view(node, entry, expr, place) if entry.is_view else Tensor(expr)
 
     def _view(self, node: Node, entry: Entry, expr: Expr, place: int | None) -> Tensor:
@@ -339,8 +337,7 @@ class Interpreter:
         if dtype_of(new) != dtype_of(old):
             new = call("astype", new, dtype_of(old))
         name = _only(node)
-        target.write(self._emit(new, name))
-        self._check(node, name, target.read())
+        target.write(self._checked(node, name, self._emit(new, name)))
         self._values[name] = target
 
     def _computed_by(self, node: Node, plain: str, given: Mapping[str, Any]) -> Expr:
@@ -355,15 +352,21 @@ class Interpreter:
             return self._builder.emit(expr, name)
         return expr
 
-    def _check(self, node: Node, name: str, expr: Expr) -> None:
-        """What is computed must have the dtype and the sizes that torch found when exporting."""
+    def _checked(self, node: Node, name: str, expr: Expr) -> Expr:
+        """What is computed, which must have the dtype and the sizes that torch found.
+
+        Where these say more than its type, as that of `x[:n]` does if x may be shorter, they are
+        asked for when the program runs: torch exported it for nothing else.
+        """
         meta, ty = self._metas[name], expr.ty
         sizes = tuple(map(self._sizes.dim, meta.sizes))
+        wanted = TensorType(sizes, meta.dtype)
         right = isinstance(ty, TensorType) and ty.dtype == meta.dtype
-        if right and isinstance(ty, TensorType) and ty.dims is not None:
-            right = len(ty.dims) == len(sizes) and not any(map(can_prove_different, ty.dims, sizes))
-        if not right:
-            raise self._fault(node, ty, TensorType(sizes, meta.dtype))
+        if not right or fits(ty, wanted) is Fit.NEVER:
+            raise self._fault(node, ty, wanted)
+        if fits(ty, wanted) is Fit.ALWAYS:
+            return expr
+        return self._builder.match_cast(expr, wanted, name)
 
     def _fault(self, node: Node, found: Type | None, wanted: TensorType) -> TorchImportError:
         mend = "this is a fault of relaxjax, please report it"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relaxjax.ir import assert_structural_equal
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
 from relaxjax.ir.span import Span
@@ -247,6 +248,17 @@ def test_an_input_or_output_that_is_not_read(part: str) -> None:
         data["graph_module"]["signature"][f"{part}_specs"][0] = {"token": {}}
 
     assert f"an {part} of the kind `token` is not read" in refusal(with_model(other))
+
+
+@pytest.mark.parametrize("value", [{"as_bool": True}, {"as_string": "mean"}, {"as_none": {}}])
+def test_an_input_that_is_no_tensor_is_read_as_its_value(value: Any) -> None:
+    def more(data: Any) -> None:
+        spec = {"constant_input": {"name": "flag", "value": value}}
+        data["graph_module"]["signature"]["input_specs"].append(spec)
+
+    found = import_program(read_archive(changed(with_model(more)), "model.pt2"))
+    same = import_program(read_archive(changed(lambda entries: None), "model.pt2"))
+    assert_structural_equal(found.mod, same.mod)
 
 
 def test_a_program_that_was_exported_inside_of_autocast() -> None:

@@ -370,3 +370,23 @@ def test_truth_values_are_squared_as_numbers_and_added_as_truths() -> None:
     assert (found.tolist(), found.dtype) == ([1, 0, 0], "int64")
     both = value(lambda x, y: rule("index_add.default")(x, 0, index, y, True), x, ~x[:2])
     np.testing.assert_array_equal(both, [True, False, True])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dim"),
+    [
+        (((1, 2, 3), (2, 1, 3)), -2),
+        (((2, 3, 4), (3, 4)), 1),
+        (((2, 3, 4), (4,)), 1),
+        (((2, 1), (2, 3)), 1),
+        (((5, 1, 4), (1, 3, 4)), -1),
+    ],
+)
+def test_a_cosine_along_an_axis_of_what_both_are_repeated_to(shapes: Any, dim: int) -> None:
+    """Lengths were those before the axis was repeated, which made the cosine too large."""
+    pair = [RANDOM.normal(size=shape) for shape in shapes]
+    one, other = np.broadcast_arrays(*pair)
+    wanted = (one * other).sum(dim) / np.linalg.norm(one, axis=dim)
+    wanted = wanted / np.linalg.norm(other, axis=dim)
+    found = value(lambda x, y: rule("cosine_similarity.default")(x, y, dim=dim), *pair)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)

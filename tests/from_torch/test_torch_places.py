@@ -107,6 +107,21 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Any]] = {
         {"mode": 1, "padding_idx": -2, "include_last_offset": True},
         _bags(TABLE_OF_ROWS[IDS] * KEPT) / np.array([[2], [1], [2]]),
     ),
+    "sums of bags without the last row": (
+        "embedding_bag.padding_idx",
+        (TABLE_OF_ROWS, IDS, OFFSETS),
+        {"padding_idx": -1},
+        _bags(TABLE_OF_ROWS[IDS] * np.not_equal(IDS, len(TABLE_OF_ROWS) - 1)[:, None]),
+    ),
+    "sums of bags, spelt out": (
+        "_embedding_bag.default", (TABLE_OF_ROWS, IDS, OFFSETS), {}, _bags(TABLE_OF_ROWS[IDS])
+    ),
+    "sums of bags without a row, spelt out": (
+        "_embedding_bag.default",
+        (TABLE_OF_ROWS, IDS, OFFSETS),
+        {"padding_idx": len(TABLE_OF_ROWS) - 2},
+        _bags(TABLE_OF_ROWS[IDS] * KEPT),
+    ),
     "a triangle": ("triu_indices.default", (3, 4, 1), {}, np.triu_indices(3, 1, 4)),
     "the other triangle": ("tril_indices.default", (3, 4), {}, np.tril_indices(3, 0, 4)),
     "windows": ("im2col.default", (IMAGE, *WINDOWS), {}, _columns()),

@@ -1,14 +1,15 @@
 """The variables of dimensions, and what is put in their places."""
 
 import itertools
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import VARIABLES, Formula, computed, dim_of, formulas
 
-from relaxjax.ir.dim_variables import dim_vars, substitute_dim
-from relaxjax.ir.dims import Dim, SymbolicVar
+from relaxjax.ir.dim_variables import dim_vars, is_never_negative, substitute_dim
+from relaxjax.ir.dims import Dim, SymbolicVar, compare, dim_max, dim_min
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 SYMBOLS = {name: SymbolicVar(name) for name in VARIABLES}
@@ -52,3 +53,34 @@ def test_substitution_of_other_variables_gives_the_very_same_object(formula: For
 def test_what_is_no_dimension_has_no_variables() -> None:
     with pytest.raises(TypeError, match="`'m'` is no dimension"):
         substitute_dim("m", {N: 1})  # type: ignore[arg-type]  # what is tested
+
+
+@pytest.mark.parametrize(
+    ("dim", "wanted"),
+    [
+        (0, True),
+        (-1, False),
+        (N * 2 + M * N + 3, True),
+        (N - 1, False),
+        ((N + 1) // 2, True),
+        ((N - 1) // 2, False),
+        ((N - 5) % 3, True),
+        (N % -3, False),
+        (dim_max(N - M, 0), True),
+        (dim_max(N - M, -M), False),
+        (dim_min(N, 20), True),
+        (dim_min(N, M - 1), False),
+        (dim_min(N, 20) * 2 + M // 3, True),
+        (-dim_min(N, 20), False),
+        (compare("<", N, M), False),
+    ],
+)
+def test_whether_a_dimension_of_sizes_is_never_negative(dim: Dim, wanted: bool) -> None:
+    assert is_never_negative(dim) is wanted
+
+
+@given(formulas(), st.lists(st.integers(0, 7), min_size=3, max_size=3))
+def test_what_is_never_negative_is_so_for_all_sizes(formula: Formula, sizes: list[int]) -> None:
+    if is_never_negative(computed(dim_of, formula, SYMBOLS)):
+        with suppress(ZeroDivisionError):
+            assert dim_of(formula, dict(zip(VARIABLES, sizes, strict=True))) >= 0

@@ -126,7 +126,7 @@ def test_a_place_that_turns_out_to_be_negative_is_no_place_from_the_front(value:
     x = np.ones((8, 2), "float32")
     for run in (to_jax(mod, "main"), VirtualMachine(build(mod))["main"]):
         chex.assert_shape(run(x, (3,)), (5 if "[8]" in value else 3, 2))
-        with pytest.raises(ValueError, match=r"with `n` = -3, .* must not be negative"):
+        with pytest.raises(ValueError, match=r"-3, .* must not be negative|negative, found .*-3"):
             run(x, (-3,))
 
 

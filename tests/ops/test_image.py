@@ -3,13 +3,18 @@
 import itertools
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from applying import applied, inferred, tensor
 from numpy_references_image import PLACES, ROUND, affine_grid, grid_sample, resize2d, resize3d
 
 from relaxjax.ir import ShapeExpr, ShapeType, SymbolicVar, TensorType, Var
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
+from relaxjax.ops.emit import call
+from relaxjax.passes import Gradient
 
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.normal(size=(2, 3, 4, 5)).astype("float32")
@@ -28,6 +33,25 @@ def test_resize_by_every_method_and_transformation(method: str, mode: str) -> No
         got = applied("image.resize2d", IMAGES, size, **options)
         wanted = resize2d(IMAGES, size, **options)
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5, err_msg=f"{rounding} {size}")
+
+
+def test_an_image_of_any_size_is_resized_in_its_own_precision() -> None:
+    """Its places were in float32, whatever the image was."""
+    n = SymbolicVar("n")
+    x, builder = Var("x", TensorType((1, 2, n, 5), "float64")), BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            found = builder.emit_output(call("image.resize2d", x, (n * 3, 7)))
+        builder.emit_func_output(found)
+    mod = Gradient("main", cotangent=True)(builder.get())
+    image = RANDOM.normal(size=(1, 2, 7, 5))
+    given = RANDOM.normal(size=(1, 2, 21, 7))
+    with jax.enable_x64(True):
+        found, (slope,) = to_jax(mod, "main_adjoint")(image, given)
+    np.testing.assert_allclose(found, resize2d(image, (21, 7)), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        np.sum(image * np.asarray(slope)), np.sum(given * np.asarray(found)), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def _has_floats(atom: Any) -> bool:
 BY_A_NUMBER: dict[str, set[str]] = {
     "relax.abs": {"lt"},
     "relax.clip": {"gt", "lt"},
+    "relax.digamma": {"lt", "round"},
     "relax.grad.nll_loss_backward": {"eq"},
     "relax.linalg.norm": {"eq"},
     "relax.linalg.svd": {"eq"},
@@ -131,13 +132,15 @@ BY_A_NUMBER: dict[str, set[str]] = {
     "relax.nn.relu": {"gt"},
     "relax.nn.selu": {"gt"},
     "relax.nn.softplus": {"gt"},
+    "relax.polygamma": {"lt", "round"},
     "relax.power": {"eq"},
     "relax.quantize": {"ge", "le"},
     "relax.sinc": {"eq"},
 }
 # Of those the slope does not jump there: what is compared is a variance, a weight or a count, or
-# another formula of the same slope takes over.
+# another formula of the same slope takes over, as a cotangent is the same a whole number further.
 WITHOUT_A_JUMP = {
+    "relax.digamma",
     "relax.grad.nll_loss_backward",
     "relax.linalg.svd",
     "relax.logsumexp",
@@ -147,6 +150,7 @@ WITHOUT_A_JUMP = {
     "relax.nn.layer_norm",
     "relax.nn.nll_loss",
     "relax.nn.softplus",
+    "relax.polygamma",
     "relax.power",
     "relax.quantize",
     "relax.sinc",

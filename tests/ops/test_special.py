@@ -61,6 +61,18 @@ def test_derivatives_of_the_logarithm_of_gamma(order: int) -> None:
         np.testing.assert_allclose(applied("digamma", x), wanted, rtol=1e-4)
 
 
+def test_polygamma_far_below_zero_is_the_slope_of_digamma() -> None:
+    """The wanted numbers are by mpmath."""
+    x = np.array([-30.3, -4.9, 0.25], "float32")
+    wanted = [15.046949, 103.17118, 17.197329]
+    np.testing.assert_allclose(applied("polygamma", x, 1), wanted, rtol=1e-4)
+    mod = Gradient("main", cotangent=True)(parse_flow("y = R.digamma(x)\nreturn y", x=(3,)))
+    _, (slope,) = to_jax(mod, "main_adjoint")(x, np.ones(3, "float32"))
+    np.testing.assert_allclose(slope, wanted, rtol=1e-4)
+    of_order_4 = [9738.7603, -2399973.8, -24584.375]
+    np.testing.assert_allclose(applied("polygamma", x, 4), of_order_4, rtol=1e-3)
+
+
 @pytest.mark.parametrize(("axis", "keepdims"), [(None, False), (1, True), ((0, 2), False)])
 def test_sum_of_exponentials(axis: Any, keepdims: bool) -> None:
     """Without overflow, also where there is nothing but minus infinity to sum."""

@@ -60,6 +60,7 @@ LOOKED_AT = {
     "torch/aten/binary.py": "stores the answers that decide for two; else asks what the user asks",
     "torch/aten/checked.py": "asks for what is finite",
     "torch/aten/decompositions.py": "asks for what is finite, and compares places",
+    "torch/aten/experts.py": "counts numbers, through which no gradient goes",
     "torch/aten/exponential.py": "stores how often it squares",
     "torch/aten/indexing.py": "compares places; and a tensor with others, of which it is not made",
     "torch/aten/losses.py": "compares ids and targets as they are given",

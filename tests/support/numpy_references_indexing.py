@@ -15,6 +15,15 @@ COMBINED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _einsum(tensors: Any, text: str) -> Any:
+    """numpy has no result that sums over an ellipsis."""
+    left, arrow, right = text.partition("->")
+    if not arrow or "..." not in left or "..." in right:
+        return np.einsum(text, *tensors)
+    whole = np.einsum(f"{left}->...{right}", *tensors)
+    return whole.sum(axis=tuple(range(whole.ndim - len(right))))
+
+
 def strided_slice(
     x: Any, axes: Any, begin: Any, end: Any, strides: Any = None, assume_inbound: bool = False
 ) -> Any:
@@ -127,6 +136,6 @@ INDEXING: dict[str, Callable[..., Any]] = {
     "relax.where": np.where,
     "relax.matmul": matmul,
     "relax.outer": np.outer,
-    "relax.einsum": lambda tensors, text: np.einsum(text, *tensors),
+    "relax.einsum": _einsum,
     "relax.nn.sparse_dense": sparse_dense,
 }

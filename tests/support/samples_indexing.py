@@ -86,6 +86,8 @@ SAMPLES["relax.einsum"] = [
     sample([floats(2, 5, 3), floats(7)], "ijk,l->ki"),
     sample([floats(2, 5, 3), floats(3, 4)], "...ij,jk->...ik"),
     sample([floats(2, 1, 3), floats(5, 3)], "...i,...i->..."),
+    sample([floats(4, 2, 3), floats(3)], "...ik,...j->ij"),
+    sample([floats(2, 1, 3, 3), floats(5, 1)], "...ii,...j->"),
     sample([floats(1, 5), floats(4, 5)], "ij,ij->ij"),
     sample([floats(1, 5), floats(4, 1)], "ij,ij->j"),
     sample([floats(4), floats(1)], "i,i->"),

@@ -346,7 +346,7 @@ def _dear_sums(steps: Iterable[Step]) -> frozenset[Var]:
         name = "" if step.op is None else step.op.name
         known = [found[var] for var in step.inputs if var in found]
         match name, known:
-            case "lax.slice", _:
+            case "lax.slice", _ if step.inputs:  # a constant has none
                 found[step.var] = step.inputs[0], 1
             case "lax.mul", [(shifted, 1)]:
                 found[step.var] = shifted, 1

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from relaxjax.ops.arrays import jax_dtype
 from relaxjax.ops.declare import OpError
 
 METHODS = ("linear", "nearest_neighbor", "cubic")
@@ -39,11 +40,12 @@ def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
 def positions(size: Any, length: Any, transformation: str, start: float, end: float) -> Any:
     """Where the `size` elements of a result lie on an axis of a given length.
 
-    Known sizes are worked out here, by numpy and in float64; symbolic ones by the program.
+    Known sizes are worked out here, by numpy and in float64; symbolic ones by the program, which
+    has float32 where JAX has no 64 bits.
     """
     known = isinstance(size, int) and isinstance(length, int)
     xp: Any = np if known else jnp
-    dtype = np.float64 if known else np.float32
+    dtype = np.float64 if known else jax_dtype("float64")
     new, old = (xp.asarray(value).astype(dtype) for value in (size, length))
     x = xp.arange(size).astype(dtype)
     half_pixel = (x + 0.5) * old / new - 0.5

@@ -10,6 +10,7 @@ from . import creation as creation
 from . import decompositions as decompositions
 from . import diagonals as diagonals
 from . import error_functions as error_functions
+from . import experts as experts
 from . import exponential as exponential
 from . import images as images
 from . import indexing as indexing

@@ -23,6 +23,10 @@ _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask,
 _DIFFERENT = f"{_COUNTED}find them before, and give them to the model as an input"
 _DRAWN = "draw them before, and give them to the model as an input, or make them of torch.rand_like"
 _SYMMETRIC = "its results are complex: of a symmetric matrix take torch.linalg.eigh or eigvalsh"
+_NUMBER = (
+    "a number that Python takes out of a tensor is known only when the program runs: leave it a "
+    "tensor, and read at it by index_select, write at it by index_copy"
+)
 # What to do instead of operators whose results have as many elements as values say, or that differ.
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
@@ -40,6 +44,7 @@ INSTEAD: Mapping[str, str] = {
     "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",
     **dict.fromkeys(("nonzero", "nonzero_numpy", "argwhere", "where"), _FOUND),
     **dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive"), _DIFFERENT),
+    **dict.fromkeys(("item", "_local_scalar_dense"), _NUMBER),
     "bincount": f"{_COUNTED}sum torch.nn.functional.one_hot(x, n)",
     "repeat_interleave": f"{_COUNTED}read by places that are an input of the model",
 }
@@ -134,7 +139,7 @@ def embedding_bag(
     counts: Expr = call("ones", [count], dtype_of(weight))
     if per_sample_weights is not None:
         rows = rows * call("expand_dims", per_sample_weights, 1)
-    if padding_idx is not None and padding_idx != -1:
+    if padding_idx is not None:
         is_row = call("not_equal", indices, scalar(_from_front(padding_idx, weight), indices))
         counts = cast(is_row, dtype_of(weight))
         rows = where(call("expand_dims", is_row, 1), rows, scalar(0, rows))
@@ -143,6 +148,15 @@ def embedding_bag(
         return (totals,)
     counts = index_add(call("zeros", [bags], dtype_of(weight)), 0, bag, counts)
     return (totals / call("expand_dims", call("maximum", counts, scalar(1, counts)), 1),)
+
+
+@aten("_embedding_bag.default")
+def embedding_bag_spelt_out(
+    weight: Expr, indices: Expr, offsets: Expr, *, padding_idx: int = -1, **options: Any
+) -> tuple[Expr]:
+    """As `run_decompositions` has it, which says -1 where no row is left out."""
+    left_out = None if padding_idx < 0 else padding_idx
+    return embedding_bag(weight, indices, offsets, **options, padding_idx=left_out)
 
 
 def _from_front(place: int, weight: Expr) -> int:

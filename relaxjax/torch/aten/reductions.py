@@ -12,7 +12,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, 
 from .complex_numbers import is_complex
 from .magnitudes import magnitude, powers, root, squared
 from .promotion import cast, floating, is_floating, kind_of, promoted
-from .shapes import on_rows, place_of
+from .shapes import broadcast_tensors, on_rows, place_of
 from .spectra import conj
 from .table import aten
 
@@ -116,6 +116,8 @@ def _truths(operator: str) -> Callable[..., Expr]:
 for _overload in ("default", "dim", "dims"):
     aten(f"any.{_overload}")(_truths("max"))
     aten(f"all.{_overload}")(_truths("min"))
+aten("_is_all_true.default")(_truths("min"))
+aten("_is_any_true.default")(_truths("max"))
 
 
 @aten("count_nonzero.default", "count_nonzero.dim_IntList")
@@ -216,8 +218,12 @@ def _norm_below_zero(x: Expr, power: float, dim: Axes, keepdim: bool) -> Expr:
 
 @aten("cosine_similarity.default")
 def cosine_similarity(x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-08) -> Expr:
+    """The axis is one of what both broadcast to, and lengths are those of what is repeated."""
+    ndim = max(ndim_of(x1), ndim_of(x2))
+    dim = place_of(dim, ndim) - ndim
+    lengths = [dims_of(x)[dim] if ndim_of(x) >= -dim else None for x in (x1, x2)]
     units = []
-    for x in promoted(x1, x2):
+    for x in promoted(*([x1, x2] if lengths[0] == lengths[1] else broadcast_tensors([x1, x2]))):
         length = vector_norm(x, 2, dim, True)
         least = scalar(eps, x)
         units.append(x / where(length < least, least, length))

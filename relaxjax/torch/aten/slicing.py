@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from relaxjax.ir.dim_variables import is_never_negative
 from relaxjax.ir.dims import Dim, dim_max, dim_min, dim_sum
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
@@ -21,7 +22,8 @@ def sliced(x: Expr, place: int, start: Dim, end: Dim, step: Dim = 1) -> Expr:
 def bounds(size: Dim, start: Any, end: Any) -> tuple[Dim, Dim]:
     """The places of a slice as Python takes them: from behind, and cut off at the ends."""
     first, last = _place(0 if start is None else start, size), _place(end, size)
-    return first, dim_max(first, last)
+    is_ordered = first == 0 and is_never_negative(last)
+    return first, last if is_ordered else dim_max(first, last)
 
 
 def _place(place: Any, size: Dim) -> Dim:

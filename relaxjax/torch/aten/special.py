@@ -65,34 +65,8 @@ def digamma(self: Expr) -> Expr:
 
 @aten("polygamma.default", "special_polygamma.default")
 def polygamma(n: int, self: Expr) -> Expr:
-    """Numbers below 1/2 by those above it: the difference is a derivative of pi / tan(pi x)."""
     x = floating(self)
-    if n == 0:
-        return digamma(x)
-    half, one, pi = scalar(0.5, x), scalar(1, x), scalar(math.pi, x)
-    is_low = x < half
-    found = call("polygamma", where(is_low, one - x, x), n)
-    low = where(is_low, x, half)
-    angle = pi * (low - call("grad.no_grad", call("round", low)))
-    cotangent = call("cos", angle) / call("sin", angle)
-    turned = scalar(math.pi ** (n + 1), x) * _polynomial(cotangent, _derivative_of_cotangent(n))
-    return where(is_low, (found if n % 2 == 0 else -found) - turned, found)
-
-
-def _derivative_of_cotangent(order: int) -> list[int]:
-    """The derivative as a polynomial of the cotangent c, by c' = -1 - c * c; constants first."""
-    found = [0, 1]
-    for _ in range(order):
-        slope = [place * one for place, one in enumerate(found)][1:]
-        found = [-a - b for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
-    return found
-
-
-def _polynomial(x: Expr, coefficients: list[int]) -> Expr:
-    total: Expr = scalar(coefficients[-1], x)
-    for one in coefficients[-2::-1]:
-        total = total * x + scalar(one, x)
-    return total
+    return digamma(x) if n == 0 else call("polygamma", x, n)
 
 
 @aten("mvlgamma.default", "special_multigammaln.default")

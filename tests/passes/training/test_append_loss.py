@@ -4,8 +4,11 @@ import pytest
 from parsing import parse_flow, parse_functions, parse_main
 
 from relaxjax import DataflowVar, GlobalVar, IRModule, from_source
-from relaxjax.ir import BindingBlock, Function, assert_structural_equal
+from relaxjax.ir import BindingBlock, Function, TensorType, Var, assert_structural_equal
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dim_variables import dim_vars
 from relaxjax.ir.walk import bound_vars
+from relaxjax.ops.emit import call
 from relaxjax.passes.training.append_loss import AppendLoss
 
 
@@ -77,6 +80,35 @@ def loss(
 """)
     x, targets = AppendLoss("main", loss)(backbone)["main_loss"].params
     assert x.ty == targets.ty
+
+
+@pytest.mark.parametrize("size", ["n * 2", "(n + 1) // 2"])
+def test_a_size_that_tells_no_symbol_is_the_backbone_s_own(size: str) -> None:
+    """A loss that is made of the types of the outputs names the same symbols as they do."""
+    backbone = from_source(f"""
+@R.function
+def main(x: R.Tensor(("n", 4), "float32"), y: R.Tensor(("{size}",), "float32")):
+    with R.dataflow():
+        out = R.exp(y)
+        R.output(out)
+    return out
+""")
+    assert isinstance(backbone, Function)
+    predictions, targets = (Var(name, backbone.ret_ty) for name in ("predictions", "targets"))
+    builder = BlockBuilder()
+    with builder.function("loss", [predictions, targets]):
+        with builder.dataflow():
+            total = builder.emit_output(call("sum", predictions - targets))
+        builder.emit_func_output(total)
+    mod = IRModule({"main": backbone})
+    joined = AppendLoss("main", builder.get()["loss"])(mod)["main_loss"]
+    x, y, given = joined.params
+    assert given.ty == y.ty
+    assert isinstance(x.ty, TensorType)
+    assert isinstance(y.ty, TensorType)
+    assert x.ty.dims is not None
+    assert y.ty.dims is not None
+    assert dim_vars(y.ty.dims[0]) == x.ty.dims[:1]
 
 
 def with_main(body: str) -> IRModule:

@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from legal_adjoints import prepared
 from parsing import parse_functions
 
 from relaxjax.ir import BlockBuilder, IRModule, TensorType, Var
+from relaxjax.ir.expr import Constant
 from relaxjax.ir.op import get_op
 from relaxjax.passes import (
     EliminateCommonSubexpr,
@@ -130,6 +132,21 @@ def test_what_adds_up_many_shifts_is_not_computed_again(size: int, is_dear: bool
     assert bool(dear) is bool(kept & dear) is is_dear
     whole = 4 * 8 * 8 * 4 * 4  # bytes of the result
     assert any(program.step_of[var].size == whole for var in kept) is is_dear
+
+
+def test_a_slice_of_a_constant_shifts_nothing() -> None:
+    """As the places of a model of which a batch needs the first ones."""
+    builder, x = BlockBuilder(), Var("x", TensorType((3, 4), "float32"))
+    table = Constant(np.arange(20, dtype="float32").reshape(5, 4))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            rows = builder.emit(R.strided_slice(table, [0], [0], [3]))
+            loss = builder.emit_output(R.sum(R.exp(R.multiply(R.sin(x), rows))))
+        builder.emit_func_output(loss)
+    mod = LegalizeOps("cpu")(Gradient("main")(builder.get()))
+    program = Program.of(mod["main_adjoint"], mod, "main_adjoint")
+    assert any(step.op is get_op("lax.slice") for step in program.forward)
+    assert not _dear_sums(program.forward)
 
 
 SUMS_OF_SUMS = parse_functions("""
