@@ -21,6 +21,7 @@ from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.tensor_types import known_ndim
+from relaxjax.ir.tuples import leaf_types
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_key, is_smooth
 from relaxjax.ir.walk import definable_symbols, substitute, used_vars
 from relaxjax.ops.platform import asked_for_platform, made_for
@@ -266,16 +267,12 @@ def _known_var(name: str, known: list[Var], item: Var | str) -> Var:
 
 def _all(have: Callable[[str | None], bool], ty: Type | None) -> bool:
     """Whether a type is one of tensors whose dtypes are such as wanted."""
-    if isinstance(ty, TupleType):
-        return all(_all(have, field) for field in ty.fields)
-    return isinstance(ty, TensorType) and have(ty.dtype)
+    return all(isinstance(leaf, TensorType) and have(leaf.dtype) for _, leaf in leaf_types(ty))
 
 
 def _can_be_zero(ty: Type | None) -> bool:
     """Whether a gradient can be stated for this type: what is no float has a gradient of zeros."""
-    if isinstance(ty, TupleType):
-        return all(map(_can_be_zero, ty.fields))
-    return isinstance(ty, TensorType) and not is_key(ty.dtype)
+    return _all(lambda dtype: not is_key(dtype), ty)
 
 
 def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:

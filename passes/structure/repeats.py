@@ -26,6 +26,7 @@ from relaxjax.ir.function import Binding, VarBinding
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.op import Op
 from relaxjax.ir.tensor_types import static_dims
+from relaxjax.ir.tuples import tensors_in
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import post_order
 
@@ -266,9 +267,7 @@ class _Order:
 
 
 def _size(ty: Type | None) -> int:
-    if isinstance(ty, TupleType):
-        return sum(map(_size, ty.fields))
-    return (_bytes(ty) or 0) if isinstance(ty, TensorType) else 0
+    return sum(_bytes(tensor) or 0 for _, tensor in tensors_in(ty))
 
 
 def _slot(column: tuple[Slot, ...]) -> Slot | None:

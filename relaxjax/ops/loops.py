@@ -11,13 +11,14 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import If
 from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.tuples import each_tensor
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
 
 from .cost_rules import Cost, FunctionCost
 from .declare import OpError, op
 from .loop_segments import in_segments
-from .loop_types import each, stacked, steps_of, unstacked
+from .loop_types import stacked, steps_of, unstacked
 
 
 def _scan(
@@ -85,7 +86,7 @@ def scan(
     wanted_carry, wanted_x = body.params
     for name, given, wanted in (
         ("init", init, wanted_carry),
-        ("xs", each(xs, unstacked), wanted_x),
+        ("xs", each_tensor(xs, unstacked), wanted_x),
         ("the carry that `body` returns", carry, wanted_carry),
     ):
         if fits(given, wanted) is Fit.NEVER:
@@ -93,8 +94,8 @@ def scan(
             raise OpError(f"{what} must be of type {wanted}, which `body` takes, found {given}")
     own: dict[SymbolicVar, Dim] = {}  # the body's dimensions, as they are here
     unify(wanted_carry, init, own)
-    unify(wanted_x, each(xs, unstacked), own)
-    ys = each(substitute_type(y, own), lambda ty: stacked(ty, steps))
+    unify(wanted_x, each_tensor(xs, unstacked), own)
+    ys = each_tensor(substitute_type(y, own), lambda ty: stacked(ty, steps))
     return TupleType((substitute_type(wanted_carry, own), ys))
 
 

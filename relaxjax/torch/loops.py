@@ -9,9 +9,10 @@ import numpy as np
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.op import get_op, operator_name
+from relaxjax.ir.tuples import each_tensor
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ops.emit import call, dtype_of, ndim_of
-from relaxjax.ops.loop_types import each, unstacked
+from relaxjax.ops.loop_types import unstacked
 
 from .aten.shapes import shaped
 from .program import Argument, Graph, Node, Ref
@@ -30,7 +31,7 @@ def scan(
     first, rows = Tuple(tuple(init)), Tuple(tuple(xs))
     assert first.ty is not None
     assert rows.ty is not None
-    carry, x = _variable("carry", first.ty), _variable("x", each(rows.ty, unstacked))
+    carry, x = _variable("carry", first.ty), _variable("x", each_tensor(rows.ty, unstacked))
     with builder.scope():
         found = run(body, [*_fields(carry), *_fields(x), *others])
         results = Tuple(tuple(found[: len(init)])), Tuple(tuple(found[len(init) :]))

@@ -11,13 +11,14 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.tensor_types import has_floats
+from relaxjax.ir.tuples import tensors_in
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import all_vars
 from relaxjax.ops.loop_types import steps_of_loop
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
-from ..program.caller import Place, tensors_in
+from ..program.caller import Place
 from ..program.loop_bodies import leaves
 from ..program.loop_pairs import LoopPair, first_and_second, function_in, loop_pairs
 from ..program.program import Program

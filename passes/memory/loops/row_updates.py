@@ -18,11 +18,11 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.tensor_types import has_floats
-from relaxjax.ir.tuples import at, filled
+from relaxjax.ir.tuples import at, each_tensor, filled
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import all_vars, free_vars, used_vars
-from relaxjax.ops.loop_types import each, unstacked
+from relaxjax.ops.loop_types import unstacked
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from ..program.caller import written_out
@@ -128,7 +128,8 @@ class UpdatingLoop:
         assert xs is not None
         types = tuple(stack.ty for stack in self.stacks if stack.ty is not None)
         carry = Var(own_carry.name, TupleType((own_carry.ty, TupleType(types))))
-        given = Var(own_given.name, TupleType((each(xs, unstacked), TensorType((), "int32"))))
+        row = each_tensor(xs, unstacked)
+        given = Var(own_given.name, TupleType((row, TensorType((), "int32"))))
         builder = BlockBuilder()
         numbers = (n for one in self.writes for n in one.update.numbers.values())
         taken = [*all_vars(self.step), *self.stacks, *(v for n in numbers for v in used_vars(n))]

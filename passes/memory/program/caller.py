@@ -10,7 +10,8 @@ from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr, VarBi
 from relaxjax.ir.inline import inline_functions
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.tuples import tensors_in
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import global_vars, used_vars
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
@@ -142,12 +143,3 @@ def _placed(
         for _, ty in tensors_in(var.ty):
             if free.get(ty):
                 yield var, free[ty].popleft()
-
-
-def tensors_in(ty: Type | None, way: Place = ()) -> Iterator[tuple[Place, TensorType]]:
-    """The tensors in a type, and the way to each."""
-    if isinstance(ty, TensorType):
-        yield way, ty
-    elif isinstance(ty, TupleType):
-        for at, field in enumerate(ty.fields):
-            yield from tensors_in(field, (*way, at))
