@@ -14,7 +14,7 @@ from relaxjax.ir.tensor_types import has_floats
 from relaxjax.ir.tuples import tensors_in
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.uses import values_of
-from relaxjax.ir.walk import all_vars
+from relaxjax.ir.walk import all_vars, map_bindings
 from relaxjax.ops.loop_types import steps_of_loop
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
@@ -65,16 +65,8 @@ def with_stacks_on_host(function: Function, stacks: Sequence[Stack]) -> Function
         if indices:
             steps[pair.steps[0].var] = _sending(pair, indices)
             steps[pair.steps[1].var] = _fetching(pair, indices)
-    blocks = (
-        replace(
-            block,
-            bindings=tuple(
-                replace(b, value=steps[b.var]) if b.var in steps else b for b in block.bindings
-            ),
-        )
-        for block in function.body.blocks
-    )
-    return replace(function, body=replace(function.body, blocks=tuple(blocks)))
+    body = map_bindings(function.body, lambda b: replace(b, value=steps.get(b.var, b.value)))
+    return replace(function, body=body)
 
 
 def _sending(pair: LoopPair, indices: Collection[int]) -> Function:
