@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -19,6 +18,7 @@ from .cost_rules import Cost, FunctionCost
 from .declare import OpError, op
 from .loop_segments import in_segments
 from .loop_types import stacked, steps_of, unstacked
+from .plain_jax import bounded_loop
 
 
 def _scan(
@@ -100,15 +100,7 @@ def scan(
 
 
 def _while_loop(cond: Any, body: Any, init: Any, max_iter: int, checkpoint: bool) -> Any:
-    def goes_on(state: Any) -> Any:
-        done, carry = state
-        return jnp.logical_and(done < max_iter, cond(carry))
-
-    def step(state: Any) -> Any:
-        done, carry = state
-        return done + jnp.ones_like(done), body(carry)
-
-    return lax.while_loop(goes_on, step, (jnp.zeros((), "int32"), init))[1]
+    return bounded_loop(cond, body, init, max_iter)
 
 
 def _as_scan(cond: Expr, body: Expr, init: Expr, max_iter: int, checkpoint: bool) -> Expr:
