@@ -17,6 +17,7 @@ from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.lattice import erase
 from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.op import get_op
+from relaxjax.ir.reached import reached
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import excerpt_of
@@ -121,14 +122,12 @@ def function_of(mod: IRModule, name: str) -> Function:
     if not isinstance(function, Function):
         raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
     functions = mod.relax_functions()
-    waiting, seen = [name], {name}
-    while waiting:
-        current = waiting.pop()
+
+    def named(current: str) -> list[str]:
+        return [other for other in named_functions(functions[current]) if other in functions]
+
+    for current in reached([name], named):
         _check_variables(current, functions[current])
-        for named in named_functions(functions[current]):
-            if named in functions and named not in seen:
-                seen.add(named)
-                waiting.append(named)
     return function
 
 

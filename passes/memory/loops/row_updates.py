@@ -5,7 +5,7 @@ where nothing reads the old row later: what reads it comes before, by what an op
 and new values that others take are read back from where they were written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -16,6 +16,7 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.reached import reached
 from relaxjax.ir.renew import renew
 from relaxjax.ir.tensor_types import has_floats
 from relaxjax.ir.tuples import at, each_tensor, filled
@@ -62,20 +63,18 @@ class Writes:
         return {stack: new for stack, new in self.update.new.items() if new is not stack}
 
     @cached_property
-    def cones(self) -> dict[Var, list[Var]]:
+    def cones(self) -> dict[Var, set[Var]]:
         """What each new value is made of, but for what is behind values that are read back."""
         return {stack: self._cone(new) for stack, new in self.new.items()}
 
-    def _cone(self, new: Var) -> list[Var]:
-        found: dict[Var, None] = {}
-        waiting = [new]
-        while waiting:
-            var = waiting.pop()
-            if var not in found:
-                found[var] = None
-                if var in self.update.calls and (var is new or not self.is_read_back(var)):
-                    waiting += used_vars(self.update.calls[var])
-        return list(found)
+    def _cone(self, new: Var) -> set[Var]:
+        calls = self.update.calls
+
+        def made_of(var: Var) -> Iterable[Var]:
+            is_made = var in calls and (var is new or not self.is_read_back(var))
+            return used_vars(calls[var]) if is_made else ()
+
+        return set(reached([new], made_of))
 
     def is_read_back(self, value: Var) -> bool:
         return self.reads_back and value in self.update.calls and value in self.new.values()
@@ -248,7 +247,7 @@ def _emit_row(
     builder: BlockBuilder, writes: Writes, stack: Var, known: Mapping[Expr, Expr]
 ) -> Expr:
     """The new row of a stack, of rows and values that are known."""
-    update, cone = writes.update, set(writes.cones[stack])
+    update, cone = writes.update, writes.cones[stack]
     found = dict(known)
     dims = getattr(stack.ty, "dims", None) or ()
     for var, call in update.calls.items():
