@@ -40,9 +40,7 @@ class LocalView:
 
     @property
     def args(self) -> list[Expr]:
-        given = self.call.args[1]
-        assert isinstance(given.ty, TupleType)
-        return [field_of(given, index) for index in range(len(given.ty.fields))]
+        return list(self.call.args[1])
 
     @property
     def mesh(self) -> DeviceMesh:

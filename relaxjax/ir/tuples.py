@@ -54,8 +54,8 @@ def filled(value: Expr, change: Callable[[Path, Expr], Expr], path: Path = ()) -
 def leaves_by_type(value: Expr) -> Iterator[Expr]:
     """What a value holds that is no tuple by its type, taken out where it is not written out."""
     if isinstance(value.ty, TupleType):
-        for index in range(len(value.ty.fields)):
-            yield from leaves_by_type(field_of(value, index))
+        for field in value:
+            yield from leaves_by_type(field)
     else:
         yield value
 

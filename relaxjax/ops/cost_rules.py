@@ -17,7 +17,7 @@ from typing import TypeAlias
 from relaxjax.ir.dims import Dim, dim_max, dim_sum
 from relaxjax.ir.expr import Call, Expr, np_dtype
 from relaxjax.ir.tuples import tensors_in
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.types import TensorType, Type
 
 from .shapes import element_count
 
@@ -178,12 +178,6 @@ TRANSCENDENTAL: CostRule = per_element(TRANSCENDENTAL_FLOPS)
 REDUCES: CostRule = per_input(1)
 SORTS: CostRule = counting(_sorts)
 UNKNOWN: CostRule = _unknown
-
-
-def _tensors(ty: Type | None) -> list[TensorType]:
-    if isinstance(ty, TupleType):
-        return [leaf for field in ty.fields for leaf in _tensors(field)]
-    return [ty] if isinstance(ty, TensorType) else []
 
 
 def _dims(ty: TensorType) -> tuple[Dim, ...]:

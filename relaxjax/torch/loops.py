@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Constant, Expr, Tuple, Var
 from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.tuples import each_tensor
-from relaxjax.ir.types import TupleType, Type
+from relaxjax.ir.types import Type
 from relaxjax.ops.emit import call, dtype_of, ndim_of
 from relaxjax.ops.loop_types import unstacked
 
@@ -99,9 +99,7 @@ def _variable(hint: str, ty: Type | None) -> Var:
 
 
 def _fields(value: Expr) -> list[Expr]:
-    assert isinstance(value.ty, TupleType)
-    count = len(value.ty.fields)
-    return [BlockBuilder.current().emit(TupleGetItem(value, place)) for place in range(count)]
+    return list(map(BlockBuilder.current().emit, value))
 
 
 def _truth(results: Sequence[Expr]) -> Expr:

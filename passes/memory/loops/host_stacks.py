@@ -107,7 +107,7 @@ def _fetching(pair: LoopPair, indices: Collection[int]) -> Function:
                 fetched = get_op("relax.memory.to_device")(value, moment)
                 value = builder.emit(fetched, f"{saved.name}_back")
             values.append(value)
-        fields: list[Expr] = [TupleGetItem(at_step, at) for at in range(len(at_step.ty.fields))]
+        fields = list(at_step)
         fields[pair.saved_at] = Tuple(tuple(values))
         rest = in_terms_of(back.body, {at_step: Tuple(tuple(fields))})
         body = builder.sequence(emit_sequence(builder, rest))
