@@ -154,6 +154,12 @@ class Layout:
         return self.params, self.states, self.optimizer
 
     @property
+    def variables(self) -> dict[str, Sequence[Var]]:
+        """All that a step takes: a batch, and the groups, by their names."""
+        groups = {group.name: group.vars for group in self.groups}
+        return {"inputs": self.inputs, "targets": self.targets, **groups}
+
+    @property
     def argument_names(self) -> tuple[list[str], list[str]]:
         """The names of the inputs of the model, and of the targets of the loss."""
         return [var.name for var in self.inputs], [var.name for var in self.targets]

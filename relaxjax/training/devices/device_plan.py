@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.cost_rules import byte_count
 from relaxjax.trainable.sharding import Distribution, Split, parts
 from relaxjax.trainable.sharding_rules import DATA, ShardingLike
-from relaxjax.training.layout import Layout
 
 from .hardware import Hardware
 from .step_counts import StepCounts, extrapolated
@@ -133,12 +131,10 @@ def predicted(
     )
 
 
-def held_bytes(mod: IRModule, spread: Distribution) -> int:
+def held_bytes(variables: Mapping[str, Sequence[Var]], spread: Distribution) -> int:
     """The bytes of parameters, states and a batch on each device, as a mesh splits them."""
-    layout = Layout.of(mod)
-    groups = {group.name: group.vars for group in layout.groups}
     total = 0
-    for group, vars_ in {**groups, "inputs": layout.inputs, "targets": layout.targets}.items():
+    for group, vars_ in variables.items():
         splits = spread.group(group)
         total += sum(_part(var, splits.get(var.name, ()), spread) for var in vars_)
     return total
