@@ -59,9 +59,7 @@ def callers_part(mod: IRModule, name: str, caller: Caller) -> CallersPart:
     flat = canonical_bindings(replace(function, body=seq)).body
     results = tuple(dict.fromkeys(_leaves(flat)))
     places = _places(function, name, adjoint, (*adjoint.body.bindings(), *flat.bindings()))
-    first: dict[Place, Var] = {}
-    for var, place in places.items():
-        first.setdefault(place, var)
+    first = {place: var for var, place in reversed(places.items())}
     names = {var: first[at] for var, at in places.items() if at[0] in caller.donate}
     free: dict[TensorType, deque[Place]] = defaultdict(deque)
     for at in caller.donate:
@@ -73,8 +71,7 @@ def callers_part(mod: IRModule, name: str, caller: Caller) -> CallersPart:
 
 def with_open_caller(mod: IRModule, name: str, caller: Caller) -> IRModule:
     """The module whose `caller` calls the adjoint `name` alone: what else it called is in it."""
-    function = mod[caller.name]
-    assert isinstance(function, Function)
+    function: Function = mod[caller.name]
     others = {n: f for n, f in mod.relax_functions().items() if n not in (name, caller.name)}
     if all(called.name not in others for called in global_vars(function)):
         return mod
