@@ -100,8 +100,7 @@ def unpacked(builder: BlockBuilder, value: Expr, names: Sequence[str] = ()) -> l
 
 def function_of(builder: BlockBuilder) -> Function:
     """The function of an optimizer that was built."""
-    function = builder.get()[OPTIMIZER]
-    assert isinstance(function, Function)
+    function: Function = builder.get()[OPTIMIZER]
     return function
 
 

@@ -178,8 +178,7 @@ class _Places:
     @cached_property
     def _parts(self) -> tuple[set[str], set[str]]:
         """The adjoint's own bindings: up to the last of what the loss returns, and those after."""
-        adjoint = self._mod[ADJOINT]
-        assert isinstance(adjoint, Function)
+        adjoint: Function = self._mod[ADJOINT]
         names, bindings = variable_names(adjoint), list(adjoint.body.bindings())
         result = adjoint.body.body
         fields = result.fields[:-1] if isinstance(result, Tuple) else (result,)
