@@ -31,6 +31,7 @@ from relaxjax.training import Trainer
 from relaxjax.training.devices.device_plan import Candidate, Prediction, held_bytes, predicted
 from relaxjax.training.devices.hardware import Hardware
 from relaxjax.training.devices.step_counts import counted
+from relaxjax.training.layout import Layout
 
 MOST = 4  # devices
 Rates = tuple[float, float, float]  # of products, of memory, and what share of the first is reached
@@ -126,7 +127,8 @@ def prediction(one: Configuration, trainer: Trainer, rates: Rates) -> Prediction
     spread = Distribution.of(trainer.mod)
     assert spread is not None
     counts = counted(trainer.mod, one.mesh)
-    return predicted(candidate, [counts], held_bytes(trainer.mod, spread), on, "float32")
+    held = held_bytes(Layout.of(trainer.mod).variables, spread)
+    return predicted(candidate, [counts], held, on, "float32")
 
 
 def row(number: int, one: Configuration, rates: Rates, rounds: int) -> list[str]:

@@ -97,8 +97,7 @@ class Loss:
             with builder.dataflow():
                 loss = builder.emit_output(self.build(builder, **params))
             builder.emit_func_output(loss)
-        function = builder.get()[self.loss_name]
-        assert isinstance(function, Function)
+        function: Function = builder.get()[self.loss_name]
         return function
 
     def build(self, builder: BlockBuilder, *params: Any, **named: Any) -> Expr:

@@ -174,8 +174,7 @@ class BoundOptimizer:
                 numbers = [f"state {index}" for index in range(len(self.state_type.fields))]
                 _check_types(self.name, "states", states, results[1], numbers)
             builder.emit_func_output(results)
-        function = builder.get()[self.name]
-        assert isinstance(function, Function)
+        function: Function = builder.get()[self.name]
         asks = loss in used_vars(function.body)
         return function if asks else replace(function, params=function.params[:-1])
 

@@ -4,10 +4,10 @@ from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, carries_gradient, own_derivatives
-from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Tuple, Var
+from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import ZERO_GRADIENT, Op, fields_of, operator_of
+from relaxjax.ir.op import ZERO_GRADIENT, Op, operator_of
 from relaxjax.ir.registry import REPLACED
 from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.uses import values_of_kind
@@ -112,12 +112,7 @@ class _Obstacles:
             case Call(op=Op() as op, args=(GlobalVar() as callee, *_)) as call if op.facts.get(
                 "local_view"
             ):
-                args = (
-                    call.args[1].fields
-                    if isinstance(call.args[1], Tuple)
-                    else fields_of(call.args[1])
-                )
-                self.call(binding, callee, Call(callee, tuple(args)), dependence)
+                self.call(binding, callee, Call(callee, tuple(call.args[1])), dependence)
             case Call(op=Op() as op) if op in REPLACED:  # rules look for operators by name
                 self.report(
                     binding,

@@ -242,8 +242,7 @@ class Adjoint:
             return self.leaf(before)
         if isinstance(added, Expr) and not _is_tuple(added):
             return get_op("relax.add")(self.leaf(before), self.leaf(added))
-        assert isinstance(before.ty, TupleType)
-        fields = [field_of(before, index) for index in range(len(before.ty.fields))]
+        fields = list(before)
         for index, field in enumerate(fields):
             part = field_of(added, index) if isinstance(added, Expr) else added.get(index, ZERO)
             fields[index] = self.leaf(self.total(field, part))
@@ -287,8 +286,8 @@ def zeros(ty: Type | None) -> Expr:
 def zeros_of(value: Expr, read: Callable[[Expr], Expr] = lambda value: value) -> Expr:
     """The zero adjoint of a value; `read` gives the value where its type leaves its shape open."""
     match value.ty:
-        case TupleType(fields=fields):
-            return Tuple(tuple(zeros_of(field_of(value, i), read) for i in range(len(fields))))
+        case TupleType():
+            return Tuple(tuple(zeros_of(field, read) for field in value))
         case TensorType(shape=shape, dtype=dtype) if not (isinstance(shape, tuple) and dtype):
             return get_op("relax.zeros_like")(read(value))
         case ty:
@@ -348,7 +347,7 @@ def lying_as(value: Expr, ty: Type | None) -> Expr:
         case TensorType(placement=Placement() as placement):
             return get_op("relax.dist.annotate_sharding")(value, placement.mesh, placement.text)
         case TupleType(fields=fields):
-            parts = [field_of(value, index) for index in range(len(fields))]
+            parts = list(value)
             placed = tuple(map(lying_as, parts, fields))
             return value if all(map(is_, parts, placed)) else Tuple(placed)
         case _:

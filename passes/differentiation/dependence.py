@@ -89,8 +89,7 @@ class Dependence:
         """The dependent parts of the carry of a loop, at one step or another, and of its x."""
         before, rows = self.of(init), self.of(xs)
         while True:
-            pairs = zip(body.params, (before, rows), strict=True)
-            inputs = {param: carries_gradient(param.ty) and parts for param, parts in pairs}
+            inputs = smooth_parts(body.params, (before, rows))
             after = _either(before, part_at(self.step_result(body, inputs), (0,)))
             if after == before:
                 return inputs
@@ -103,10 +102,8 @@ class Dependence:
         """
         inputs = list(map(self.of, args))
         while True:
-            pairs = zip(body.params, inputs, strict=True)
-            given = {param: carries_gradient(param.ty) and parts for param, parts in pairs}
             before = tuple(inputs[first:])
-            after = _either(before, self.step_result(body, given))
+            after = _either(before, self.step_result(body, smooth_parts(body.params, inputs)))
             if after == before:
                 return before
             inputs[first:] = after if isinstance(after, tuple) else [after] * len(before)
@@ -126,6 +123,12 @@ class Dependence:
         inner.results, inner.outer = self.results, self.outer
         inner.read(tuple(seq.bindings()))
         return inner.of(seq.body)
+
+
+def smooth_parts(params: Sequence[Var], parts: Sequence[Dependent]) -> dict[Var, Dependent]:
+    """The dependent parts of parameters, of which integers and the like have none."""
+    pairs = zip(params, parts, strict=True)
+    return {param: carries_gradient(param.ty) and own for param, own in pairs}
 
 
 def _beside(known: Mapping[K, V]) -> ChainMap[K, V]:

@@ -287,8 +287,8 @@ def _whole(value: Expr, tangents: Tangents) -> Expr:
 def _zero(value: Expr) -> Expr:
     """The zero tangent of a value; what is no tensor stands for itself."""
     match value.ty:
-        case TupleType(fields=fields):
-            return Tuple(tuple(_zero(field_of(value, index)) for index in range(len(fields))))
+        case TupleType():
+            return Tuple(tuple(map(_zero, value)))
         case TensorType():
             return zeros_of(value)
         case _:

@@ -17,10 +17,12 @@ from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.lattice import erase
 from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.op import get_op
+from relaxjax.ir.reached import reached
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import excerpt_of
 from relaxjax.ir.tensor_types import known_ndim
+from relaxjax.ir.tuples import leaf_types
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_key, is_smooth
 from relaxjax.ir.walk import definable_symbols, substitute, used_vars
 from relaxjax.ops.platform import asked_for_platform, made_for
@@ -120,14 +122,12 @@ def function_of(mod: IRModule, name: str) -> Function:
     if not isinstance(function, Function):
         raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
     functions = mod.relax_functions()
-    waiting, seen = [name], {name}
-    while waiting:
-        current = waiting.pop()
+
+    def named(current: str) -> list[str]:
+        return [other for other in named_functions(functions[current]) if other in functions]
+
+    for current in reached([name], named):
         _check_variables(current, functions[current])
-        for named in named_functions(functions[current]):
-            if named in functions and named not in seen:
-                seen.add(named)
-                waiting.append(named)
     return function
 
 
@@ -266,16 +266,12 @@ def _known_var(name: str, known: list[Var], item: Var | str) -> Var:
 
 def _all(have: Callable[[str | None], bool], ty: Type | None) -> bool:
     """Whether a type is one of tensors whose dtypes are such as wanted."""
-    if isinstance(ty, TupleType):
-        return all(_all(have, field) for field in ty.fields)
-    return isinstance(ty, TensorType) and have(ty.dtype)
+    return all(isinstance(leaf, TensorType) and have(leaf.dtype) for _, leaf in leaf_types(ty))
 
 
 def _can_be_zero(ty: Type | None) -> bool:
     """Whether a gradient can be stated for this type: what is no float has a gradient of zeros."""
-    if isinstance(ty, TupleType):
-        return all(map(_can_be_zero, ty.fields))
-    return isinstance(ty, TensorType) and not is_key(ty.dtype)
+    return _all(lambda dtype: not is_key(dtype), ty)
 
 
 def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:

@@ -17,7 +17,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.renew import renew
-from relaxjax.ir.tuples import Path, assembled, field_of
+from relaxjax.ir.tuples import Path, assembled, field_of, leaves_by_type
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ops.local_view import placements_over
 from relaxjax.ops.replication import check_alike
@@ -40,9 +40,7 @@ class LocalView:
 
     @property
     def args(self) -> list[Expr]:
-        given = self.call.args[1]
-        assert isinstance(given.ty, TupleType)
-        return [field_of(given, index) for index in range(len(given.ty.fields))]
+        return list(self.call.args[1])
 
     @property
     def mesh(self) -> DeviceMesh:
@@ -211,14 +209,10 @@ def _result_fields(function: Function) -> Sequence[Type]:
 
 
 def _leaves(value: Expr) -> Iterator[Expr]:
-    match value.ty:
-        case TupleType(fields=fields):
-            for index in range(len(fields)):
-                yield from _leaves(field_of(value, index))
-        case TensorType():
-            yield value
-        case ty:
+    for leaf in leaves_by_type(value):
+        if not isinstance(leaf.ty, TensorType):
             raise GradientError(
-                f"the way back through what each device runs needs a value of type {ty}, which no "
-                "device can keep: give what it is computed from as an argument"
+                f"the way back through what each device runs needs a value of type {leaf.ty}, "
+                "which no device can keep: give what it is computed from as an argument"
             )
+        yield leaf

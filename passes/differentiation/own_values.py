@@ -7,7 +7,7 @@ behind a stop. JAX computes it as `jax.custom_vjp` says for where a function is 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 
-from relaxjax.ir.derivatives import CUSTOM_FORWARD, carries_gradient
+from relaxjax.ir.derivatives import CUSTOM_FORWARD
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr, GlobalVar, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If
@@ -15,7 +15,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 
 from .activity import in_full, local_functions, module_functions
-from .dependence import Dependence, Dependent, depends
+from .dependence import Dependence, Dependent, depends, smooth_parts
 
 
 def with_own_values(function: Function, required: Iterable[Var], mod: IRModule) -> Function:
@@ -79,9 +79,7 @@ class _Varied:
         carried = dependence.carried(body, given, behind)
         assert isinstance(carried, tuple)
         parts = (*map(dependence.of, given[:behind]), *carried)
-        pairs = zip(body.params, parts, strict=True)
-        inputs = {param: carries_gradient(param.ty) and part for param, part in pairs}
-        self.step(body, inputs, dependence)
+        self.step(body, smooth_parts(body.params, parts), dependence)
 
     def step(self, body: Function, inputs: Mapping[Var, Dependent], dependence: Dependence) -> None:
         given = dependence.parts.new_child(dict(inputs))

@@ -15,7 +15,6 @@ from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import renew
-from relaxjax.ir.tuples import field_of
 from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
 from relaxjax.ir.walk import bound_vars
 
@@ -90,7 +89,7 @@ def _of_floats(adjoint: Expr, ty: Type | None) -> Expr:
     """An adjoint with zeros for its integers, whatever a rule of one's own gives for them."""
     if not isinstance(ty, TupleType):
         return adjoint if carries_gradient(ty) else zeros(ty)
-    fields = [field_of(adjoint, index) for index in range(len(ty.fields))]
+    fields = list(adjoint)
     parts = list(map(_of_floats, fields, ty.fields))
     return adjoint if all(map(is_, parts, fields)) else Tuple(tuple(parts))
 

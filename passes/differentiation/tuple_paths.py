@@ -1,11 +1,11 @@
 """The tensors in a nest of tuples, each by its path: the indices that lead to it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
-from relaxjax.ir.tuples import Path, field_of
+from relaxjax.ir.tuples import Path, field_of, leaf_types
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import rewrite
 
@@ -27,7 +27,7 @@ def unpacked(seq: SeqExpr, var: Var) -> tuple[SeqExpr, dict[Path, Var]]:
             ) if whole in paths:
                 paths[part] = (*paths[whole], index)
                 names.setdefault(paths[part], part.name)
-    tensors = {p: Var(names.get(p, var.name), ty) if p else var for p, ty in _types(var.ty)}
+    tensors = {p: Var(names.get(p, var.name), ty) if p else var for p, ty in leaf_types(var.ty)}
 
     def rule(expr: Expr) -> Expr:
         if isinstance(expr, TupleGetItem):
@@ -72,11 +72,3 @@ def packed(parts: Mapping[Path, Expr], path: Path, ty: Type | None) -> Expr:
         return zeros(ty)
     fields = enumerate(ty.fields)
     return Tuple(tuple(packed(parts, (*path, index), field) for index, field in fields))
-
-
-def _types(ty: Type | None, path: Path = ()) -> Iterator[tuple[Path, Type | None]]:
-    if isinstance(ty, TupleType):
-        for index, field in enumerate(ty.fields):
-            yield from _types(field, (*path, index))
-    else:
-        yield path, ty

@@ -10,7 +10,8 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.registry import did_you_mean
-from relaxjax.ir.types import TensorType, TupleType, Type, same_type
+from relaxjax.ir.tuples import each_tensor
+from relaxjax.ir.types import TensorType, same_type
 from relaxjax.passes.structure.callers import with_callers
 
 _MODELS = ("backbone", "main")
@@ -122,21 +123,10 @@ def can_be_parted(ty: TensorType, dim: int, size: int) -> bool:
 def placed(param: Var, placement: Placement) -> Var:
     """A parameter whose type says where it lies, each tensor of a tuple alike."""
     try:
-        ty = _placed_type(param.ty, placement)
+        ty = each_tensor(param.ty, lambda tensor: replace(tensor, placement=placement))
     except ValueError as error:
         raise ValueError(f"the parameter `{param.name}`: {error}") from None
     return param if same_type(ty, param.ty) else Var(param.name, ty, span=param.span)
-
-
-def _placed_type(ty: Type | None, placement: Placement) -> Type | None:
-    match ty:
-        case TensorType():
-            return replace(ty, placement=placement)
-        case TupleType(fields=fields):
-            placed_fields = (_placed_type(field, placement) for field in fields)
-            return replace(ty, fields=tuple(f for f in placed_fields if f is not None))
-        case _:
-            return ty
 
 
 def with_placements(

@@ -191,9 +191,7 @@ def _decided(
         if policy == "none" or asked or not is_as_written:
             return found
         return with_late_data(forms, mod, forms.chooser(mod), "free")
-    plans = KeptPlans(
-        mod, (name, budget_bytes, policy, *map(tuple, (must_keep, must_recompute)), caller)
-    )
+    plans = KeptPlans(mod, (name, *options, caller))
     kept = plans.read(lambda number: forms.chooser(forms.module(number)).planner)
     if kept is not None:
         return Decided(*kept)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expand import expand_bindings
-from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.types import is_float
 from relaxjax.ir.walk import used_vars
@@ -74,15 +74,11 @@ class _Drawn:
         if _draws(value):
             return True
         known = all(v in self.least or v in self.fixed for v in used_vars(value))
-        return known and (is_elementwise_of_jax(value) or _calls(value, _MOVES))
+        return known and (is_elementwise_of_jax(value) or operator_name(value) in _MOVES)
 
 
 def _draws(value: Expr) -> bool:
-    return _calls(value, _DRAWS)
-
-
-def _calls(value: Expr, names: frozenset[str]) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in names
+    return operator_name(value) in _DRAWS
 
 
 def _can_be_stored(var: Var) -> bool:

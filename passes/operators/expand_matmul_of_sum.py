@@ -5,12 +5,10 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses
-from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
-from relaxjax.passes.simplification.tensors import weights_of
+from relaxjax.passes.simplification.tensors import has_shape_of, weights_of
 
 
 @pass_factory(opt_level=1, kind="function")
@@ -34,16 +32,9 @@ def laws(weights: frozenset[Var]) -> Laws:
         if added is None or not known.used_once(total):
             return None
         a, b = added.args
-        if not _alike(a, b) or all(known.follows_from(term, weights) for term in (a, b)):
+        if not has_shape_of(a, b) or all(known.follows_from(term, weights) for term in (a, b)):
             return None
         dtype = call.attrs["out_dtype"]
         return op(x, a, dtype) + op(x, b, dtype)
 
     return Laws([product_with_sum])
-
-
-def _alike(a: Expr, b: Expr) -> bool:
-    """Whether neither of two terms is broadcast."""
-    if not (isinstance(a.ty, TensorType) and isinstance(b.ty, TensorType)):
-        return False
-    return same_dims(a.ty.dims, b.ty.dims)

@@ -6,11 +6,13 @@ from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
+from relaxjax.ir.reached import reached
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import nested_blocks, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.context import PassContext
 
+from .classes import Classes
 from .grouping import Group, group_name, may_be_grouped, outlined
 
 # From what computes each element of its own to what nothing is known of.
@@ -69,7 +71,7 @@ class _Fusion:
                     counts[place[var]] += used[var]
         escapes = [totals.get(b.var, 0) > n for b, n in zip(block.bindings, counts, strict=True)]
         self.meeting = self._meeting_points(escapes)
-        self.leader = list(range(len(block.bindings)))
+        self.classes = Classes[int]()
 
     def groups(self) -> Iterator[list[Binding]]:
         for phase in (self._join_elementwise, self._join_injective):
@@ -77,7 +79,7 @@ class _Fusion:
                 phase(index)
         members: dict[int, list[Binding]] = {}
         for index, binding in enumerate(self.bindings):
-            members.setdefault(self._leader(index), []).append(binding)
+            members.setdefault(self.classes.leader(index), []).append(binding)
         yield from members.values()
 
     def _join_elementwise(self, index: int) -> None:
@@ -93,26 +95,20 @@ class _Fusion:
 
     def _join(self, index: int, allowed: Callable[[int, bool], bool]) -> None:
         """Join a value with its meeting point, and all that lies between, if their kinds allow."""
-        end = self.meeting[index]
+        end, leader = self.meeting[index], self.classes.leader
         # Of what is joined already, all that lies between is, too.
-        if end is None or self._leader(index) == self._leader(end):
+        if end is None or leader(index) == leader(end):
             return
         way = self._between(index, end)
         if all(allowed(self._kind(item), item == end) for item in way):
             kind = max(self._kind(item) for item in (index, *way))
             for item in (index, *way):
-                self.leader[self._leader(item)] = self._leader(end)
-            self.kinds[self._leader(end)] = kind
+                self.classes.join(end, item)
+            self.kinds[leader(end)] = kind
 
     def _between(self, index: int, end: int) -> list[int]:
         """All places on a way from one value to the point where its ways meet, that one too."""
-        seen, waiting = set[int](), list(self.users[index])
-        while waiting:
-            item = waiting.pop()
-            if item not in seen:
-                seen.add(item)
-                waiting += self.users[item] if item != end else []
-        return sorted(seen)
+        return sorted(reached(self.users[index], lambda i: self.users[i] if i != end else []))
 
     def _meeting_points(self, escapes: Sequence[bool]) -> list[int | None]:
         """Of each value the first place that all uses of it lead through, None if there is none."""
@@ -126,15 +122,9 @@ class _Fusion:
             meeting[index] = point
         return meeting
 
-    def _leader(self, index: int) -> int:
-        while (leader := self.leader[index]) != index:
-            self.leader[index] = self.leader[leader]  # so that the way is short the next time
-            index = leader
-        return index
-
     def _kind(self, index: int) -> int:
         """The kind of the group that a place belongs to: that of the hardest operator in it."""
-        return self.kinds[self._leader(index)]
+        return self.kinds[self.classes.leader(index)]
 
 
 def _common(one: int | None, other: int | None, meeting: Sequence[int | None]) -> int | None:

@@ -9,6 +9,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.walk import map_blocks, nested_bindings
 from relaxjax.passes.infrastructure.base import pass_factory
 
+from .classes import Classes
 from .composites import codegen_function, without_uncalled_composites
 from .grouping import Group, group_name, outlined
 from .marks import BEGIN, END, Unmarked, mark_of, without_marks
@@ -59,17 +60,11 @@ def _group(mod: IRModule, plain: Unmarked, region: Sequence[Binding]) -> Group:
 
 def _regions(plain: Unmarked) -> list[list[Binding]]:
     """The marked values of a block, those together that take each other without a mark."""
-    leader: dict[Var, Var] = {var: var for var in plain.compilers}
-
-    def lead(var: Var) -> Var:
-        while leader[var] is not var:
-            var = leader[var]
-        return var
-
+    classes = Classes[Var]()
     for one, other in plain.joined:
-        leader[lead(other)] = lead(one)
+        classes.join(one, other)
     regions: dict[Var, list[Binding]] = {}
     for binding in plain.bindings:
-        if binding.var in leader:
-            regions.setdefault(lead(binding.var), []).append(binding)
+        if binding.var in plain.compilers:
+            regions.setdefault(classes.leader(binding.var), []).append(binding)
     return list(regions.values())

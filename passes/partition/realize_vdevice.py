@@ -8,6 +8,7 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import nested_bindings
 from relaxjax.passes.infrastructure.base import pass_factory
 
+from .classes import Classes
 from .relocation import HINT, MOVE, Relocation, destination, with_agreeing_calls
 
 
@@ -37,7 +38,7 @@ class _Places:
     """The values of a function in classes that share a device, and the devices known of those."""
 
     def __init__(self, mod: IRModule, function: Function) -> None:
-        self.leaders: dict[Var, Var] = {}
+        self.classes = Classes[Var]()
         self.devices: dict[Var, str] = {}
         self.fields: dict[Var, Tuple] = {}
         self.calls: list[tuple[Var, Call]] = []
@@ -54,7 +55,7 @@ class _Places:
         self._suggest(function.body.body, function.ret_ty)
 
     def device_of(self, var: Var) -> str | None:
-        return self.devices.get(self._leader(var))
+        return self.devices.get(self.classes.leader(var))
 
     def _follow(self, mod: IRModule) -> None:
         """Put values where moves bring them, and then where hints advise."""
@@ -116,21 +117,14 @@ class _Places:
         if isinstance(var.ty, TensorType) and var.ty.vdevice is not None:
             self._place(var, var.ty.vdevice)
 
-    def _leader(self, var: Var) -> Var:
-        var = self.leaders.setdefault(var, var)
-        while self.leaders[var] is not var:
-            var = self.leaders[var]
-        return var
-
     def _join(self, one: Var, other: Var) -> None:
-        first, second = self._leader(one), self._leader(other)
-        device = self.devices.pop(second, None)
-        self.leaders[second] = first
+        device = self.devices.pop(self.classes.leader(other), None)
+        self.classes.join(one, other)
         if device is not None:
             self._place(one, device)
 
     def _place(self, var: Var, device: str) -> None:
-        known = self.devices.setdefault(self._leader(var), device)
+        known = self.devices.setdefault(self.classes.leader(var), device)
         if known != device:
             raise ValueError(
                 f"`{var.name}` must be on {known} and on {device}, because what is computed "

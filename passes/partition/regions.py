@@ -6,6 +6,8 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.walk import used_vars
 
+from .classes import Classes
+
 
 class Contraction:
     """A block of which regions become one binding each, none of which may need itself.
@@ -64,7 +66,7 @@ def connected_regions(
     regions: dict[Var, list[Binding]] = {}
     for binding in bindings:
         if binding.var in labels:
-            regions.setdefault(graph.leader(binding.var), []).append(binding)
+            regions.setdefault(graph.classes.leader(binding.var), []).append(binding)
     return [tuple(region) for region in regions.values()]
 
 
@@ -72,27 +74,22 @@ class _Regions:
     """Variables in regions, each named by a leader, and all that each region depends on."""
 
     def __init__(self) -> None:
-        self.leaders: dict[Var, Var] = {}
+        self.classes = Classes[Var]()
         self.needs: dict[Var, set[Var]] = {}
-
-    def leader(self, var: Var) -> Var:
-        while self.leaders[var] is not var:
-            var = self.leaders[var]
-        return var
 
     def add(self, var: Var, used: Sequence[Var]) -> list[Var]:
         """Add a region of one variable; the leaders of those that it uses."""
-        parents = list(dict.fromkeys(self.leader(v) for v in used if v in self.leaders))
-        self.leaders[var] = var
+        leaders = dict.fromkeys(map(self.classes.leader, used))
+        parents = [leader for leader in leaders if leader in self.needs]
         self.needs[var] = set(parents).union(*(self.needs[parent] for parent in parents))
         return parents
 
     def join(self, var: Var, parent: Var) -> None:
         """Make the region of a variable and one that it uses the same, if nothing is in between."""
-        own, parent = self.leader(var), self.leader(parent)
+        own, parent = self.classes.leader(var), self.classes.leader(parent)
         if own is parent or any(parent in self.needs[other] for other in self.needs[own]):
             return
-        self.leaders[own] = parent
+        self.classes.join(parent, own)
         joined = (self.needs[parent] | self.needs.pop(own)) - {own, parent}
         self.needs[parent] = joined
         for needs in self.needs.values():

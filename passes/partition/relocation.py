@@ -21,6 +21,7 @@ from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op, operator_name
+from relaxjax.ir.tuples import each_tensor
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type, device_name
 from relaxjax.ir.walk import all_vars, kept, map_children, substitute
 
@@ -54,13 +55,7 @@ def _same_kind(name: str) -> str:
 
 def located(ty: Type | None, device: str | None) -> Type | None:
     """A type with its tensors on a device."""
-    match ty:
-        case TensorType():
-            return replace(ty, vdevice=device)
-        case TupleType(fields=fields):
-            return replace(ty, fields=kept(fields, (located(item, device) for item in fields)))
-        case _:
-            return ty
+    return each_tensor(ty, lambda tensor: replace(tensor, vdevice=device))
 
 
 @dataclass

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import jax
 import numpy as np
 from jax import core
 
@@ -16,6 +15,7 @@ from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import TensorType, dtype_name
 from relaxjax.ir.walk import nested_bindings, substitute
+from relaxjax.lowering.arguments import as_jax
 from relaxjax.ops.lax import is_key, x64_for
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -68,7 +68,7 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
         types = [arg.ty for arg in args if arg is not None]
         assert call.op.lower is not None
         with x64_for(call.ty, attrs, *types), core.eval_context():
-            result = np.asarray(call.op.lower(*map(_as_jax, values), **attrs))
+            result = np.asarray(call.op.lower(*map(as_jax, values), **attrs))
     same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
     return Constant(result) if same else None
 
@@ -122,10 +122,3 @@ def _value(arg: Expr) -> Any:
             return NotImplemented if any(item is NotImplemented for item in items) else items
         case _:
             return NotImplemented
-
-
-def _as_jax(value: Any) -> Any:
-    """A value with its arrays as those of JAX."""
-    if isinstance(value, tuple):
-        return tuple(map(_as_jax, value))
-    return jax.numpy.asarray(value) if isinstance(value, np.ndarray) else value

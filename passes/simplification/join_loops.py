@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, If, SeqExpr, VarBinding
 from relaxjax.ir.infer import is_pure_call
@@ -119,7 +118,7 @@ class _Pair:
         needed = (*self.further, self.sums, self.step_back)
         if any(not late.isdisjoint(used_vars(expr)) for expr in needed):
             return False
-        one, other = (_count(call) for call in self.calls)
+        one, other = map(steps_of_loop, self.calls)
         return one == other and _only_sums(self.steps[1])
 
     def joined(self, body: SeqExpr) -> SeqExpr:
@@ -242,11 +241,6 @@ def _only_sums(step: Function) -> bool:
         summed.update(own)
     taken = [b.value.tuple_value for b in bindings if isinstance(b.value, TupleGetItem)]
     return all(var in summed or uses.get(var, 0) == taken.count(var) for var in parts)
-
-
-def _count(loop: Call) -> Dim:
-    """How many steps it has."""
-    return steps_of_loop(loop)
 
 
 def _called(binding: Binding) -> Call:

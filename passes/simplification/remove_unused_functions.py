@@ -1,10 +1,11 @@
 """Functions that nothing calls."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from relaxjax.ir.derivatives import named_functions
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.module import IRModule, name_of
+from relaxjax.ir.reached import reached
 from relaxjax.passes.infrastructure.base import pass_factory
 
 
@@ -31,17 +32,10 @@ def entry_names(mod: IRModule, given: Sequence[str | GlobalVar] | None) -> list[
 
 def without_unused_functions(mod: IRModule, entries: list[str]) -> IRModule:
     """The module without the Relax functions that the entries do not reach."""
-    reached = _reached(mod, entries)
-    return mod.without_functions(*(name for name in mod.relax_functions() if name not in reached))
-
-
-def _reached(mod: IRModule, entries: list[str]) -> set[str]:
     functions = mod.relax_functions()
-    reached, waiting = set(entries), list(entries)
-    while waiting:
-        name = waiting.pop()
-        called = named_functions(functions[name]) if name in functions else ()
-        new = [other for other in called if other not in reached]
-        reached.update(new)
-        waiting += new
-    return reached
+
+    def named(name: str) -> Iterable[str]:
+        return named_functions(functions[name]) if name in functions else ()
+
+    used = set(reached(entries, named))
+    return mod.without_functions(*(name for name in functions if name not in used))

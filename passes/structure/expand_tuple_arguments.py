@@ -1,14 +1,12 @@
 """Tuples that functions take, as parameters of their own."""
 
-from collections.abc import Iterator
-
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import BindingBlock, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.tuples import field_of
+from relaxjax.ir.tuples import leaves_by_type
 from relaxjax.ir.types import TupleType
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
@@ -31,7 +29,7 @@ def ExpandTupleArguments(mod: IRModule) -> IRModule:
     def with_fields(call: Call) -> Expr | None:
         if not isinstance(call.op, GlobalVar) or call.op.name not in expanded:
             return None
-        args = tuple(field for arg in call.args for field in _fields(arg))
+        args = tuple(field for arg in call.args for field in leaves_by_type(arg))
         return replace(call, op=replace(call.op, ty=expanded[call.op.name].ty), args=args)
 
     functions = {**mod.relax_functions(), **expanded}
@@ -73,13 +71,4 @@ def _parameters(param: Var) -> tuple[Tuple, list[Var]]:
 def _tells_fields(call: Call, function: Function) -> bool:
     """Whether the arguments of a call are known to be tuples where the parameters are."""
     pairs = zip(call.args, function.params, strict=True)
-    return all(len([*_fields(arg)]) == len([*_fields(param)]) for arg, param in pairs)
-
-
-def _fields(arg: Expr) -> Iterator[Expr]:
-    """What is passed in the place of an argument: the fields of a tuple, of inner ones too."""
-    if not isinstance(arg.ty, TupleType):
-        yield arg
-        return
-    for index in range(len(arg.ty.fields)):
-        yield from _fields(field_of(arg, index))
+    return all(len([*leaves_by_type(arg)]) == len([*leaves_by_type(param)]) for arg, param in pairs)

@@ -26,7 +26,8 @@ from relaxjax.ir.function import Binding, VarBinding
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.op import Op
 from relaxjax.ir.tensor_types import static_dims
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.tuples import leaf_types, tensors_in
+from relaxjax.ir.types import TensorType, Type
 from relaxjax.ir.walk import post_order
 
 # How many runs are looked at, those that save most first, how many of them that cover the very same
@@ -161,9 +162,8 @@ def _is_plain(call: Call) -> bool:
 
 def _is_static(ty: Type | None) -> bool:
     """Whether a type holds tensors only, of shapes that are numbers."""
-    if isinstance(ty, TupleType):
-        return all(map(_is_static, ty.fields))
-    return isinstance(ty, TensorType) and _bytes(ty) is not None
+    leaves = (leaf for _, leaf in leaf_types(ty))
+    return all(isinstance(leaf, TensorType) and _bytes(leaf) is not None for leaf in leaves)
 
 
 def _bytes(ty: TensorType) -> int | None:
@@ -266,9 +266,7 @@ class _Order:
 
 
 def _size(ty: Type | None) -> int:
-    if isinstance(ty, TupleType):
-        return sum(map(_size, ty.fields))
-    return (_bytes(ty) or 0) if isinstance(ty, TensorType) else 0
+    return sum(_bytes(tensor) or 0 for _, tensor in tensors_in(ty))
 
 
 def _slot(column: tuple[Slot, ...]) -> Slot | None:
@@ -280,7 +278,7 @@ def _slot(column: tuple[Slot, ...]) -> Slot | None:
         return None
     if others[0].is_carried:
         return Slot(others[0].local, True, first.outer) if first.outer else None
-    if (first.local is None) != (others[0].local is None) or first.local != others[0].local:
+    if first.local != others[0].local:
         return None
     return Slot(first.local, False, tuple(var for slot in column for var in slot.outer))
 

@@ -116,7 +116,7 @@ class _Rolling:
                 stacks = _stacks(repeats)
                 stacked = [builder.emit(self._stack(c), f"{c[0].name}_stack") for c in stacks]
                 block = builder.emit(_block(bindings, repeats, stacks), "block")
-                init, xs = _packed(repeats.init), _packed(stacked)
+                init, xs = one_or_tuple(repeats.init), one_or_tuple(stacked)
                 attrs = {"length": repeats.count, "checkpoint": self.checkpoint}
                 looped = builder.emit(get_op("relax.scan")(block, init, xs, **attrs), "looped")
                 for binding in _results(builder, bindings, repeats, looped):
@@ -143,11 +143,6 @@ def _stacks(repeats: Repeats) -> list[tuple[Var, ...]]:
     """What differs from segment to segment, each column once."""
     columns = dict.fromkeys(slot.outer for slot in repeats.slots if slot.outer)
     return [column for column in columns if any(var is not column[0] for var in column)]
-
-
-def _packed(values: Sequence[Expr]) -> Expr:
-    """One value as it is, others as a tuple."""
-    return one_or_tuple(values)
 
 
 def _field(builder: BlockBuilder, packed: Expr, index: int, of: int, name: str) -> Expr:
@@ -186,7 +181,7 @@ def _block(
             )
             with builder.origin(binding.span):
                 local.append(builder.emit(value, binding.var.name))
-        after = _packed([local[i] for i in repeats.carried])
+        after = one_or_tuple([local[i] for i in repeats.carried])
         ys = Tuple(tuple(local[i] for i in repeats.outputs))
         seq = builder.sequence((after, ys))
     return make_function([carry, x], seq, ret_ty=seq.ty)
@@ -195,7 +190,7 @@ def _block(
 def _param(name: str, values: Sequence[Var]) -> Var:
     """A parameter for one value, called as that is, or for a tuple of several."""
     one = len(values) == 1
-    return Var(values[0].name if one else name, _packed(values).ty)
+    return Var(values[0].name if one else name, one_or_tuple(values).ty)
 
 
 def _results(

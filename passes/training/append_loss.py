@@ -87,7 +87,7 @@ def _append(backbone: Function, loss: Function, count: int) -> Function:
         )
     _warn_of_normalizing_twice(backbone, outputs[0], loss)
     consumed = dict(zip(loss.params, outputs[:count], strict=False))
-    blocks = tidy_blocks((*backbone.body.blocks, *_body(loss, consumed).body.blocks))
+    blocks = tidy_blocks((*backbone.body.blocks, *substitute(loss, consumed).body.blocks))
     rest = outputs[count:]
     body = SeqExpr(blocks, Tuple((result, *rest)) if rest else result)
     params = (*backbone.params, *loss.params[count:])
@@ -108,10 +108,6 @@ def _with_symbols_of(outputs: Sequence[Expr], loss: Function) -> Function:
                 f"`{param.name}` of the loss function is of type {param.ty}"
             )
     return changed
-
-
-def _body(loss: Function, consumed: dict[Var, Expr]) -> Function:
-    return substitute(loss, consumed)
 
 
 def _outputs(backbone: Function) -> tuple[Expr, ...]:

@@ -13,7 +13,7 @@ from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import Function, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType, TupleType, dtype_name
+from relaxjax.ir.types import TensorType, dtype_name
 from relaxjax.ir.walk import substitute, used_vars
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.simplification.tensors import is_elementwise, number_of
@@ -21,7 +21,7 @@ from relaxjax.trainable.storage import Storage
 
 from .row_formula import PARAMS, STATES, OptimizerFunction
 from .stack_layers import rows_of
-from .update import function_of, loss_of, tensor_type, unpacked, with_dtype
+from .update import loss_of, tensor_type, unpacked, with_dtype, written_update
 
 # What an update takes of one parameter: which of the three tuples it is in, and of states the run.
 Key: TypeAlias = tuple[int, int]
@@ -250,31 +250,21 @@ class _Writer:
     ) -> None:
         self.update, self.arrays, self.members = update, arrays, storage.members
         self.state_dtypes = state_dtypes
-        self.builder = BlockBuilder()
         # Where each run begins among the stored states.
         self.starts = [0]
         for run in update.runs:
             self.starts.append(self.starts[-1] + (1 if run.is_single else len(arrays)))
 
     def function(self) -> Function:
-        types = tuple(map(tensor_type, self.arrays))
-        given = (
-            Var("params", TupleType(types)),
-            Var("gradients", TupleType(types)),
-            Var("optim_states", TupleType(tuple(self._state_types()))),
-        )
-        builder, self.loss = self.builder, loss_of(self.update.read.function)
-        with builder.function("optimizer", [*given, *self.loss]):
-            with builder.dataflow():
-                values, gradients, states = (unpacked(builder, var) for var in given)
-                self.singles = self._emit_singles(states)
-                params, new_states = self._updated((values, gradients), states)
-                results = (
-                    builder.emit_output(params, "params_new"),
-                    builder.emit_output(new_states, "optim_states_new"),
-                )
-            builder.emit_func_output(results)
-        return remove_all_unused(function_of(builder, "optimizer"))
+        arrays, self.loss = list(map(tensor_type, self.arrays)), loss_of(self.update.read.function)
+        types = arrays, arrays, list(self._state_types())
+        return remove_all_unused(written_update(types, self.loss, self._write))
+
+    def _write(self, builder: BlockBuilder, *given: Var) -> tuple[list[Expr], list[Expr]]:
+        self.builder = builder
+        values, gradients, states = (unpacked(builder, var) for var in given)
+        self.singles = self._emit_singles(states)
+        return self._updated((values, gradients), states)
 
     def _state_types(self) -> Iterator[TensorType]:
         """The types of the states: those of a run lie as the arrays do."""

@@ -10,9 +10,9 @@ import numpy as np
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var, const, np_dtype
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.types import TensorType
 
-from .update import HALF, WIDE, Update, cast, function_of, unpacked, with_dtype
+from .update import HALF, WIDE, Update, cast, unpacked, with_dtype, written_update
 
 LossScale: TypeAlias = Literal["dynamic"] | float
 
@@ -45,29 +45,21 @@ def with_loss_scale(
     first = FIRST_SCALE if scale == "dynamic" else float(scale)
     own = (np.array(first, WIDE), np.array(0, "int32"), np.array(0, "int32"))
     own_types = tuple(TensorType((), str(array.dtype)) for array in own)
-    builder, loss = BlockBuilder(), update.loss
-    given = (
-        Var("params", TupleType(update.param_types)),
-        Var("gradients", TupleType(tuple(gradient_types))),
-        Var("optim_states", TupleType((*own_types, *update.state_types))),
-    )
-    with builder.function("optimizer", [*given, *loss]):
-        with builder.dataflow():
-            params, gradients, states = (unpacked(builder, var) for var in given)
-            own_states, inner_states = states[:STATES], states[STATES:]
-            unscaled = _unscaled(builder, gradients, own_states[0], update.gradient_types)
-            finite = builder.emit(_all_finite(unscaled), "finite")
-            new_params, new_states = update.emit(builder, params, unscaled, inner_states, loss)
-            params_new = _chosen(builder, finite, new_params, params)
-            states_new = _chosen(builder, finite, new_states, inner_states)
-            scale_new = _next_scale(builder, finite, own_states, is_dynamic)
-            results = (
-                builder.emit_output(params_new, "params_new"),
-                builder.emit_output([*scale_new, *states_new], "optim_states_new"),
-            )
-        builder.emit_func_output(results)
+    loss = update.loss
+
+    def write(builder: BlockBuilder, *given: Var) -> tuple[list[Expr], list[Expr]]:
+        params, gradients, states = (unpacked(builder, var) for var in given)
+        own_states, inner_states = states[:STATES], states[STATES:]
+        unscaled = _unscaled(builder, gradients, own_states[0], update.gradient_types)
+        finite = builder.emit(_all_finite(unscaled), "finite")
+        new_params, new_states = update.emit(builder, params, unscaled, inner_states, loss)
+        params_new = _chosen(builder, finite, new_params, params)
+        states_new = _chosen(builder, finite, new_states, inner_states)
+        return params_new, [*_next_scale(builder, finite, own_states, is_dynamic), *states_new]
+
+    types = update.param_types, gradient_types, (*own_types, *update.state_types)
+    function = written_update(types, loss, write)
     owners = (None,) * len(own) + update.owners
-    function = function_of(builder, "optimizer")
     return Update(function, (*own, *update.state), update.names, owners)
 
 

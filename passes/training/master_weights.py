@@ -9,9 +9,9 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.op import get_op
 from relaxjax.ir.tensor_types import static_dims
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.types import TensorType, Type
 
-from .update import HALF, WIDE, Update, cast, function_of, tensor_type, unpacked, with_dtype
+from .update import HALF, WIDE, Update, cast, tensor_type, unpacked, with_dtype, written_update
 
 
 def needs_masters(params: Sequence[Var]) -> bool:
@@ -47,32 +47,24 @@ def with_master_weights(
     halves = [ty for ty in types if _is_half(ty)]
     zeros = states_of_masters(params)
     master_types = [with_dtype(ty, WIDE) for ty in halves]
-    builder, loss = BlockBuilder(), update.loss
-    given = (
-        Var("params", TupleType(tuple(types))),
-        Var("gradients", TupleType(tuple(gradient_types))),
-        Var("optim_states", TupleType((*master_types, *update.state_types))),
-    )
-    with builder.function("optimizer", [*given, *loss]):
-        with builder.dataflow():
-            names = [param.name for param in params]
-            values = unpacked(builder, given[0], names)
-            gradients = unpacked(builder, given[1], [f"{name}_grad" for name in names])
-            states = unpacked(builder, given[2])
-            stored = iter(states[: len(halves)])
-            current = [_current(builder, value, stored) for value in values]
-            pairs = zip(gradients, current, strict=True)
-            wide = [cast(gradient, _dtype(value.ty)) for gradient, value in pairs]
-            new, new_states = update.emit(builder, current, wide, states[len(halves) :], loss)
-            rounded = [cast(value, _dtype(ty)) for value, ty in zip(new, types, strict=True)]
-            kept = [value for value, ty in zip(new, types, strict=True) if _is_half(ty)]
-            results = (
-                builder.emit_output(rounded, "params_new"),
-                builder.emit_output([*kept, *new_states], "optim_states_new"),
-            )
-        builder.emit_func_output(results)
+    names, loss = [param.name for param in params], update.loss
+
+    def write(builder: BlockBuilder, *given: Var) -> tuple[list[Expr], list[Expr]]:
+        values = unpacked(builder, given[0], names)
+        gradients = unpacked(builder, given[1], [f"{name}_grad" for name in names])
+        states = unpacked(builder, given[2])
+        stored = iter(states[: len(halves)])
+        current = [_current(builder, value, stored) for value in values]
+        pairs = zip(gradients, current, strict=True)
+        wide = [cast(gradient, _dtype(value.ty)) for gradient, value in pairs]
+        new, new_states = update.emit(builder, current, wide, states[len(halves) :], loss)
+        rounded = [cast(value, _dtype(ty)) for value, ty in zip(new, types, strict=True)]
+        kept = [value for value, ty in zip(new, types, strict=True) if _is_half(ty)]
+        return rounded, [*kept, *new_states]
+
+    state_types = (*master_types, *update.state_types)
+    function = written_update((types, gradient_types, state_types), loss, write)
     owners = (*owners_of_masters(params), *update.owners)
-    function = function_of(builder, "optimizer")
     return Update(function, (*zeros, *update.state), update.names, owners)
 
 

@@ -78,8 +78,7 @@ def _drawing(mod: IRModule, named: set[str]) -> list[str]:
 
 def _keyed_var(mod: IRModule, name: str) -> GlobalVar:
     """The function with a key, as those who call it see it."""
-    function = mod[name]
-    assert isinstance(function, Function)
+    function: Function = mod[name]
     taken = tuple(param.ty or ObjectType() for param in function.params)
     given = function.ret_ty
     if _is_private(function):

@@ -9,6 +9,7 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op, operator_name
+from relaxjax.ir.reached import reached
 from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import TensorType, TupleType, is_float
 from relaxjax.ir.uses import Uses
@@ -124,13 +125,8 @@ class OptimizerFunction:
     def _values(self, number: int, ty: TensorType) -> list[Var]:
         """What is computed with a table number by number, in order."""
         own = {(PARAMS, number), (GRADIENTS, number)}
-        found = {var: None for var, one in self.inputs.items() if one in own}
-        waiting = list(found)
-        while waiting:
-            for var in self._beside(waiting.pop(), ty):
-                if var not in found:
-                    found[var] = None
-                    waiting.append(var)
+        inputs = (var for var, one in self.inputs.items() if one in own)
+        found = set(reached(inputs, lambda var: self._beside(var, ty)))
         return [var for var in self.known.bindings if var in found]
 
     def _beside(self, var: Var, ty: TensorType) -> Iterator[Var]:

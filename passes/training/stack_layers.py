@@ -1,5 +1,6 @@
 """Parameters of equal layers stored as stacks: one loop runs over them, and nothing is copied."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, TypeAlias
@@ -89,12 +90,10 @@ def stacks_in(function: Function, params: Sequence[Var]) -> Storage:
     Used in another way, too, they stay by themselves.
     """
     numbers = {param: n for n, param in enumerate(params)}
-    uses: dict[Var, int] = {}
+    values = [binding.value for binding in function.body.bindings()]
+    uses = Counter(var for value in values for var in used_vars(value))
     groups = []
-    for binding in function.body.bindings():
-        for var in used_vars(binding.value):
-            uses[var] = uses.get(var, 0) + 1
-        column = _column(binding.value)
+    for column in map(_column, values):
         if column and all(var in numbers for var in column) and len(set(column)) == len(column):
             groups.append(column)
     once = [

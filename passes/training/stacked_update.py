@@ -6,11 +6,11 @@ from dataclasses import replace
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.types import TensorType
 from relaxjax.trainable.storage import Storage
 
 from .stack_layers import rows_of, stacked_vars
-from .update import Update, function_of, tensor_type, unpacked
+from .update import Update, tensor_type, unpacked, written_update
 
 
 def update_of_stacks(update: Update, params: Sequence[Var], storage: Storage) -> Update:
@@ -18,30 +18,23 @@ def update_of_stacks(update: Update, params: Sequence[Var], storage: Storage) ->
 
     So no optimizer can tell the difference: its masks go by the user's names, its norms by layer.
     """
-    given = (
-        Var("params", _stacked_types(update.param_types, storage)),
-        Var("gradients", _stacked_types(update.gradient_types, storage)),
-        Var("optim_states", update.function.params[2].ty),
-    )
-    names = [param.name for param in params]
-    builder, loss = BlockBuilder(), update.loss
-    with builder.function("optimizer", [*given, *loss]):
-        with builder.dataflow():
-            values = _apart(builder, given[0], names, storage)
-            gradients = _apart(builder, given[1], [f"{name}_grad" for name in names], storage)
-            states = unpacked(builder, given[2])
-            new, new_states = update.emit(builder, values, gradients, states, loss)
-            results = (
-                builder.emit_output(_together(builder, new, storage), "params_new"),
-                builder.emit_output(new_states, "optim_states_new"),
-            )
-        builder.emit_func_output(results)
-    return replace(update, function=function_of(builder, "optimizer"))
+    names, loss = [param.name for param in params], update.loss
+
+    def write(builder: BlockBuilder, *given: Var) -> tuple[list[Expr], list[Expr]]:
+        values = _apart(builder, given[0], names, storage)
+        gradients = _apart(builder, given[1], [f"{name}_grad" for name in names], storage)
+        states = unpacked(builder, given[2])
+        new, new_states = update.emit(builder, values, gradients, states, loss)
+        return _together(builder, new, storage), new_states
+
+    stacks = [_stacked_types(ty, storage) for ty in (update.param_types, update.gradient_types)]
+    types = stacks[0], stacks[1], update.state_types
+    return replace(update, function=written_update(types, loss, write))
 
 
-def _stacked_types(types: Sequence[TensorType], storage: Storage) -> TupleType:
+def _stacked_types(types: Sequence[TensorType], storage: Storage) -> list[TensorType]:
     rows = [Var("row", ty) for ty in types]
-    return TupleType(tuple(tensor_type(var) for var in stacked_vars(rows, storage)))
+    return list(map(tensor_type, stacked_vars(rows, storage)))
 
 
 def _apart(

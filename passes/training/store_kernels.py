@@ -1,5 +1,6 @@
 """Kernels of convolutions stored with their axes in the order in which a step reads them."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -45,11 +46,10 @@ def moves_of(function: Function, params: Sequence[Var]) -> Moves:
     """Those parameters that a function uses in no other way than rearranged as kernels."""
     numbers = {param: n for n, param in enumerate(params)}
     kernels = {call.args[1] for call in _convolutions(function)}
+    bindings = list(function.body.bindings())
+    uses = Counter(var for binding in bindings for var in used_vars(binding.value))
     moves: Moves = {}
-    uses: dict[Var, int] = {}
-    for binding in function.body.bindings():
-        for var in used_vars(binding.value):
-            uses[var] = uses.get(var, 0) + 1
+    for binding in bindings:
         moved = _moved(binding.value)
         if moved is not None and moved[0] in numbers and binding.var in kernels:
             moves[numbers[moved[0]]] = moved[1]

@@ -1,6 +1,6 @@
 """The update of parameters: an optimizer's function, and the state that it starts with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,8 @@ from relaxjax.ir.emit_function import emit_function
 from relaxjax.ir.expr import Expr, Tuple, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.trainable.names import OPTIMIZER
 
 HALF = ("float16", "bfloat16")
 WIDE = "float32"
@@ -62,6 +63,29 @@ class Update:
         return unpacked(builder, new_params), unpacked(builder, new_states)
 
 
+def written_update(
+    types: tuple[Sequence[Type], Sequence[Type], Sequence[Type]],
+    loss: Sequence[Var],
+    write: Callable[[BlockBuilder, Var, Var, Var], tuple[Sequence[Expr], Sequence[Expr]]],
+) -> Function:
+    """A function `(params, gradients, optim_states) -> (new params, new optim_states)`.
+
+    `types` are those in the three tuples. `write` emits the body for these, and gives what is new.
+    """
+    names = ("params", "gradients", "optim_states")
+    tuples = [Var(name, TupleType(tuple(given))) for name, given in zip(names, types, strict=True)]
+    builder = BlockBuilder()
+    with builder.function(OPTIMIZER, [*tuples, *loss]):
+        with builder.dataflow():
+            new_params, new_states = write(builder, *tuples)
+            results = (
+                builder.emit_output(new_params, "params_new"),
+                builder.emit_output(new_states, "optim_states_new"),
+            )
+        builder.emit_func_output(results)
+    return function_of(builder)
+
+
 def loss_of(optimizer: Function) -> list[Var]:
     """A new variable for the loss, if the function of an optimizer takes that behind its tuples."""
     return [Var(param.name, param.ty) for param in optimizer.params[3:]]
@@ -74,10 +98,9 @@ def unpacked(builder: BlockBuilder, value: Expr, names: Sequence[str] = ()) -> l
     return [builder.emit(value[index], hint) for index, hint in enumerate(hints)]
 
 
-def function_of(builder: BlockBuilder, name: str) -> Function:
-    """A function that was built."""
-    function = builder.get()[name]
-    assert isinstance(function, Function)
+def function_of(builder: BlockBuilder) -> Function:
+    """The function of an optimizer that was built."""
+    function: Function = builder.get()[OPTIMIZER]
     return function
 
 

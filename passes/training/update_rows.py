@@ -167,7 +167,7 @@ class _Rewritten:
                     )
                 )
             self.builder.emit_func_output(results)
-        return function_of(self.builder, OPTIMIZER).with_attr("global_symbol", OPTIMIZER)
+        return function_of(self.builder).with_attr("global_symbol", OPTIMIZER)
 
     def _begin(self) -> None:
         types = self.params[PARAMS].ty

@@ -80,10 +80,10 @@ class Placing:
         """Those of parameters, of what else a step changes, and of a batch."""
         mesh, sharding = self.mesh, by_name(self.sharding, names, ways)
         groups = {
-            "params": list(map(_var, names, params)),
-            "states": [_var(f"state {n}", array) for n, array in enumerate(states)],
+            "params": list(map(var_of, names, params)),
+            "states": [var_of(f"state {n}", array) for n, array in enumerate(states)],
         }
-        inputs = {"inputs": [_var(str(n), array) for n, array in enumerate(batch)]}
+        inputs = {"inputs": [var_of(str(n), array) for n, array in enumerate(batch)]}
         axes = axes_of(self.given)
         found = distribution(sharding, axes, groups, inputs, device_numbers(self.given))
 
@@ -199,6 +199,7 @@ def _placed(array: Any, sharding: NamedSharding) -> Any:
     return jax.device_put(array, sharding)
 
 
-def _var(name: str, array: Any) -> Var:
+def var_of(name: str, array: Any) -> Var:
+    """A variable for an array."""
     ty = jax.typeof(array)
     return Var(name, TensorType(ty.shape, str(ty.dtype)))

@@ -26,10 +26,10 @@ def on_devices(adjoint: Adjoint, results: Sequence[Any], wanted: Sequence[int]) 
         check_whole(arrays)
         given = [jax.typeof(arrays[index]) for index in wanted]
         run: Any = adjoint
-        explicit = _explicit_mesh([*results, *given])
+        explicit = explicit_mesh([*results, *given])
         if explicit is not None:
-            shardings = _on(explicit, results), _on(explicit, given)
-            run = auto_axes(adjoint, out_sharding=shardings)
+            shardings = [[sharding_on(explicit, aval) for aval in one] for one in (results, given)]
+            run = auto_axes(adjoint, out_sharding=tuple(shardings))
         values, gradients = run(*arrays)
         over = results[0].manual_axis_type.varying
         summed = [
@@ -41,16 +41,16 @@ def on_devices(adjoint: Adjoint, results: Sequence[Any], wanted: Sequence[int]) 
     return sharded
 
 
-def _explicit_mesh(avals: Iterable[Any]) -> Any:
+def explicit_mesh(avals: Iterable[Any]) -> Any:
     """The mesh with explicit axes that types name, None where none does."""
     meshes = (aval.sharding.mesh for aval in avals)
     return next((mesh for mesh in meshes if AxisType.Explicit in mesh.axis_types), None)
 
 
-def _on(mesh: Any, avals: Iterable[Any]) -> list[Any]:
-    """The shardings of types. One that names no mesh, as NumPy's arrays do, is whole everywhere."""
+def sharding_on(mesh: Any, aval: Any) -> Any:
+    """That of a type. One that names no mesh, as NumPy's arrays do, is whole everywhere."""
     whole = NamedSharding(mesh, PartitionSpec())
-    return [whole if aval.sharding.mesh.empty else aval.sharding for aval in avals]
+    return whole if aval.sharding.mesh.empty else aval.sharding
 
 
 def are_on_one_device(arrays: Iterable[Any]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec, auto_axes
+from jax.sharding import auto_axes
 
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.module import IRModule
@@ -13,7 +13,7 @@ from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
 from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import OPTIM_STATE, TRAIN_STEP
 
-from .sharding import check_whole
+from .sharding import check_whole, explicit_mesh, sharding_on
 from .step_module import Counts
 from .step_placing import StepPlaces
 from .step_trees import copied
@@ -74,14 +74,10 @@ def _on_explicit_axes(step: Any, results: Any, inputs: Iterable[Any]) -> Any:
 
     Where the axes of a mesh are explicit, XLA chooses the shardings inside of the program.
     """
-    meshes = [aval.sharding.mesh for aval in (*jax.tree.leaves(results), *inputs)]
-    mesh = next((mesh for mesh in meshes if AxisType.Explicit in mesh.axis_types), None)
+    mesh = explicit_mesh([*jax.tree.leaves(results), *inputs])
     if mesh is None:
         return step
-    whole = NamedSharding(mesh, PartitionSpec())
-    shardings = jax.tree.map(
-        lambda aval: whole if aval.sharding.mesh.empty else aval.sharding, results
-    )
+    shardings = jax.tree.map(lambda aval: sharding_on(mesh, aval), results)
     return auto_axes(step, out_sharding=shardings)
 
 

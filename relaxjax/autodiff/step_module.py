@@ -55,8 +55,7 @@ def results_of(
 def _with_states_last(program: JaxProgram, states: int) -> IRModule:
     """The module whose loss gives what it prints before its new states, and not behind them."""
     mod = program.module
-    function = mod[BACKBONE_LOSS]
-    assert isinstance(function, Function)
+    function: Function = mod[BACKBONE_LOSS]
     result = function.body.body
     if not program.reports or not states or not isinstance(result, Tuple):
         return mod

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.types import TensorType
 from relaxjax.optim import Lazy, Narrow, OptaxOptimizer, Optimizer, from_optax
 
+from .placing import var_of
 from .step_trees import Arrays, Nesting
 
 _HAS_BEGUN = np.bool(True)  # it began with the values of the parameters
@@ -50,8 +49,7 @@ class _OfParameters:
         return _nested(self.optimizer, nesting)
 
     def start(self, params: Arrays, nesting: Nesting) -> Any:
-        shapes = (TensorType(jnp.shape(array), str(array.dtype)) for array in params)
-        named = [Var(f"p{index}", ty) for index, ty in enumerate(shapes)]
+        named = [var_of(f"p{index}", array) for index, array in enumerate(params)]
         return tuple(map(jnp.asarray, self.for_params(nesting).init(named).state))
 
     def flat(self, state: Any, count: int) -> list[Any]:

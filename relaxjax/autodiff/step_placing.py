@@ -7,15 +7,13 @@ from typing import Any
 from jax.sharding import Mesh, NamedSharding
 
 from relaxjax.frontends import JaxProgram
-from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
 from relaxjax.passes.training.setup_trainer import Spread
 from relaxjax.trainable.names import BACKBONE_LOSS
 from relaxjax.trainable.sharding import Distribution, shardings_of_step
 
-from .placing import Placing, by_name, check_placeable, placed, unique
+from .placing import Placing, by_name, check_placeable, placed, unique, var_of
 from .step_loss import LossArguments
 from .step_optimizer import StepOptimizer
 
@@ -46,8 +44,7 @@ def spread_by_name(
     """What ShardTraining takes, with patterns as the names of those parameters they are for."""
     if spread is None:
         return None
-    function = program.module[BACKBONE_LOSS]
-    assert isinstance(function, Function)
+    function: Function = program.module[BACKBONE_LOSS]
     ways, first = given.ways, len(program.captured) + len(given.inputs)
     names = [param.name for param in function.params[first : first + len(ways)]]
     return spread[0], by_name(spread[1], names, ways)
@@ -74,8 +71,7 @@ class FirstPlaces:
         """The optimizer's state, of which what is of a parameter is split as that is."""
         given = LossArguments.of((), params, None, None)
         of_params, _ = self._shardings(given)
-        types = (TensorType(array.shape, str(array.dtype)) for array in given.params)
-        named = [Var(f"p{n}", ty) for n, ty in enumerate(types)]
+        named = [var_of(f"p{n}", array) for n, array in enumerate(given.params)]
         bound = self.optimizer.for_params(given.nestings.moving).init(named)
         arrays = self.optimizer.flat(state, len(bound.state))
         where = [

@@ -43,6 +43,7 @@ from relaxjax.training.devices.device_plan import (
 )
 from relaxjax.training.devices.hardware import BUILT_IN, hardware
 from relaxjax.training.devices.step_counts import StepCounts, counted
+from relaxjax.training.layout import Layout
 
 from .devices import sharding_of, sharding_text
 from .failure import InputError, bad_input
@@ -221,7 +222,7 @@ def _held(setup: Setup, candidate: Candidate) -> Any:
         return error
     spread = Distribution.of(mod)
     assert spread is not None
-    return held_bytes(mod, spread)
+    return held_bytes(Layout.of(mod).variables, spread)
 
 
 def _with_compiled(args: argparse.Namespace, rows: Sequence[Prediction]) -> list[Prediction]:

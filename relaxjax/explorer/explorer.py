@@ -33,9 +33,7 @@ from .subjects import Found, Wish, found_in
 
 def profile_of(mod: IRModule, name: str, inputs: Inputs) -> Profile:
     """Compile a function of a module, run it, and tell what its kernels take."""
-    function = mod[name]
-    assert isinstance(function, Function)
-    names, bindings = variable_names(function), bindings_by_scope(mod)
+    names, bindings = variable_names(mod[name]), bindings_by_scope(mod)
     with wide_enough_for(inputs.arrays):
         found = profiled(to_jax(mod, name), *inputs.arrays)
     own = {

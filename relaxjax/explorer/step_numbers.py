@@ -34,8 +34,7 @@ def numbers_of(mod: IRModule, name: str, inputs: Inputs) -> Numbers:
 
     Loops are run step by step: what a binding computes in all of them is taken together.
     """
-    function = mod[name]
-    assert isinstance(function, Function)
+    function: Function = mod[name]
     with wide_enough_for(inputs.arrays):
         args = list(map(as_jax, admit(function.params, inputs.arrays, f"`{name}`")))
         watcher = _Watcher(mod, name)

@@ -12,7 +12,7 @@ from relaxjax.ir.derivatives import (
     LINEARIZED,
     carries_gradient,
 )
-from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
@@ -264,11 +264,11 @@ class OwnRules:
         builder = BlockBuilder()
         if saved is not None:
             params.append(Var(f"x{len(params)}", TupleType(tuple(types[apart : apart + saved]))))
-            args += (TupleGetItem(params[-1], i) for i in range(saved))
+            args += list(params[-1])
         if rest := tuple(types[apart + (saved or 0) :]):
             last = Var(f"x{len(params)}", rest[0] if len(rest) == 1 else TupleType(rest))
             params.append(last)
-            args += [last] if len(rest) == 1 else (TupleGetItem(last, i) for i in range(len(rest)))
+            args += [last] if len(rest) == 1 else list(last)
         with builder.function("function", params, private=True):
             with builder.dataflow():
                 args = [builder.normalize_leaf(arg) for arg in args]
@@ -283,8 +283,7 @@ class OwnRules:
                 )
                 outputs = tuple(builder.emit_output(value) for value in read)
             builder.emit_func_output(result(outputs))
-        function = builder.get()["function"]
-        assert isinstance(function, Function)
+        function: Function = builder.get()["function"]
         return function
 
 

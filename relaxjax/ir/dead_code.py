@@ -10,6 +10,7 @@ from .expr import Call, Expr, PrimExpr, ShapeExpr, Var
 from .function import Binding, Function, MatchCast, SeqExpr
 from .infer import is_pure_call
 from .node import replace
+from .reached import reached
 from .types import Type
 from .walk import (
     children,
@@ -32,7 +33,8 @@ def remove_all_unused(function: Function) -> Function:
 
     A match_cast stays where its variable is used or a symbolic dimension that it defines.
     """
-    swept = _sweep(function, _reached(_Needs(function).needs, function))
+    needs, root = _Needs(function).needs, list[Need]([function])
+    swept = _sweep(function, set(reached(root, lambda need: needs.get(need, ()))))
     assert isinstance(swept, Function)
     return swept
 
@@ -109,16 +111,6 @@ class _Needs:
         yield
         while len(self.in_scope) > outer:
             self.in_scope.popitem()
-
-
-def _reached(needs: dict[Need, list[Need]], root: Need) -> set[Need]:
-    reached, waiting = {root}, [root]
-    while waiting:
-        for need in needs.get(waiting.pop(), ()):
-            if need not in reached:
-                reached.add(need)
-                waiting.append(need)
-    return reached
 
 
 def _sweep(expr: Expr, live: set[Need]) -> Expr:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from .arguments import by_name
 from .attrs import Attrs
-from .expr import Call, Expr, TupleGetItem
+from .expr import Call, Expr
 from .layout import LayoutRule
 from .registry import OPERATORS, did_you_mean, enter, named_operator
 from .scaling import ScalingRule
@@ -62,9 +62,7 @@ def operator_name(value: Expr | None) -> str | None:
 
 def fields_of(value: Expr) -> Sequence[Expr]:
     """The fields of a tuple, or the value that is none."""
-    if not isinstance(value.ty, TupleType):
-        return [value]
-    return [TupleGetItem(value, index) for index in range(len(value.ty.fields))]
+    return list(value) if isinstance(value.ty, TupleType) else [value]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

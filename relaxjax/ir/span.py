@@ -3,6 +3,7 @@
 import linecache
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class Span:
 def excerpt_of(span: Span | None) -> str:
     """The excerpt on lines of its own, to follow other text; none where the place is not known."""
     return f"\n{span.excerpt()}" if span else ""
+
+
+def short_place(span: Span | None) -> str:
+    """A place as a cell of a table shows it: the file without its folder, and the line."""
+    return "-" if span is None else f"{Path(span.shown_file).name}:{span.line}"
 
 
 class located:  # noqa: N801  # it reads as a word after `with`

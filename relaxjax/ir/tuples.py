@@ -1,10 +1,12 @@
-"""Values in tuples of tuples: the fields, the parts by their paths, and all that is in them."""
+"""Tuples of tuples: the fields, the parts by their paths, and all values and types in them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 from .expr import Expr, Tuple, TupleGetItem
-from .types import TupleType, Type
+from .node import replace
+from .types import TensorType, TupleType, Type
+from .walk import kept
 
 # The fields to take, one after the other.
 Path: TypeAlias = tuple[int, ...]
@@ -47,6 +49,40 @@ def filled(value: Expr, change: Callable[[Path, Expr], Expr], path: Path = ()) -
         return change(path, value)
     fields = enumerate(value.fields)
     return Tuple(tuple(filled(field, change, (*path, place)) for place, field in fields))
+
+
+def leaves_by_type(value: Expr) -> Iterator[Expr]:
+    """What a value holds that is no tuple by its type, taken out where it is not written out."""
+    if isinstance(value.ty, TupleType):
+        for field in value:
+            yield from leaves_by_type(field)
+    else:
+        yield value
+
+
+def leaf_types(ty: Type | None, path: Path = ()) -> Iterator[tuple[Path, Type | None]]:
+    """What a type of tuples holds that is none, and the path to each."""
+    if isinstance(ty, TupleType):
+        for index, field in enumerate(ty.fields):
+            yield from leaf_types(field, (*path, index))
+    else:
+        yield path, ty
+
+
+def tensors_in(ty: Type | None, path: Path = ()) -> Iterator[tuple[Path, TensorType]]:
+    """The tensors in a type, and the path to each."""
+    return ((way, leaf) for way, leaf in leaf_types(ty, path) if isinstance(leaf, TensorType))
+
+
+@overload
+def each_tensor(ty: Type, change: Callable[[TensorType], Type]) -> Type: ...
+@overload
+def each_tensor(ty: Type | None, change: Callable[[TensorType], Type]) -> Type | None: ...
+def each_tensor(ty: Type | None, change: Callable[[TensorType], Type]) -> Type | None:
+    """A type with each of its tensors changed."""
+    if isinstance(ty, TupleType):
+        return replace(ty, fields=kept(ty.fields, (each_tensor(f, change) for f in ty.fields)))
+    return change(ty) if isinstance(ty, TensorType) else ty
 
 
 def assembled(ty: Type | None, values: Iterator[Expr]) -> Expr:

@@ -7,8 +7,9 @@ import jax
 from relaxjax.ir.expr import Call
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.op import operator_name
+from relaxjax.ir.tuples import tensors_in
+from relaxjax.ir.types import TensorType, Type
 from relaxjax.ir.walk import bound_vars, post_order
 
 from .target import device
@@ -32,23 +33,10 @@ def device_of(ty: Type | None, devices: Mapping[str, jax.Device]) -> jax.Device 
 
 def _named(function: Function) -> Iterator[str]:
     for var in bound_vars(function):
-        yield from _in_type(var.ty)
+        yield from (ty.vdevice for _, ty in tensors_in(var.ty) if ty.vdevice is not None)
     for expr in post_order(function):
-        if (
-            isinstance(expr, Call)
-            and isinstance(expr.op, Op)
-            and expr.op.name == "relax.to_vdevice"
-        ):
+        if isinstance(expr, Call) and operator_name(expr) == "relax.to_vdevice":
             yield expr.attrs["dst_vdevice"]
-
-
-def _in_type(ty: Type | None) -> Iterator[str]:
-    match ty:
-        case TensorType(vdevice=str() as name):
-            yield name
-        case TupleType(fields=fields):
-            for field in fields:
-                yield from _in_type(field)
 
 
 def _device(name: str) -> jax.Device | None:

@@ -7,16 +7,14 @@ from typing import Any
 import jax
 
 from relaxjax.ir.explorable import Explorable
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.tables import html_lines, html_table
 
 from .compiled import CompiledFunction
 from .donation import donated_params
-from .interpreter import LoweringError
 from .legalize import legalize
 from .target import Place, Target, place_for, platform_of
-from .to_jax import to_jax
+from .to_jax import runnable, to_jax
 from .traits import has_symbols, needs_x64
 
 
@@ -77,7 +75,7 @@ class Executable(Explorable):
 
         `donate` names parameters, or gives their positions, whose memory the results may take.
         """
-        _runnable(self.mod, name)
+        runnable(self.mod, name)
         where = place_for(self.mod, self.target if place is None else place)
         source = self.source if has_symbols(self.mod, name) else None
         return CompiledFunction(self.mod, name, where, self.cache_size, donate, source)
@@ -88,7 +86,7 @@ class Executable(Explorable):
         It takes arrays only, which are checked when it is traced; `donate` is as for `compiled`. It
         runs where its arrays lie.
         """
-        function = _runnable(self.mod, name)
+        function = runnable(self.mod, name)
         donated = donated_params(function, name, donate)
         jitted = jax.jit(to_jax(self.mod, name), donate_argnums=donated)
         return partial(_with_x64, jitted) if needs_x64(self.mod, name) else jitted
@@ -111,10 +109,3 @@ class Executable(Explorable):
 def _with_x64(function: Callable[..., Any], *args: Any) -> Any:
     with jax.enable_x64(True):
         return function(*args)
-
-
-def _runnable(mod: IRModule, name: str) -> Function:
-    function = mod[name]
-    if not isinstance(function, Function):
-        raise LoweringError(f"`{name}` is a function from outside: it has no body to run")
-    return function

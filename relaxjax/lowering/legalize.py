@@ -1,6 +1,6 @@
 """Legalising: calls of `relax.*` operators spelt out as calls of `lax.*`, by tracing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeGuard
 
@@ -11,8 +11,7 @@ from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.tuples import assembled
-from relaxjax.ir.types import TupleType, Type
+from relaxjax.ir.tuples import assembled, leaf_types
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import nested_bindings
 from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr
@@ -166,21 +165,13 @@ class _Legalization:
 def _result(call: Call, results: Sequence[Expr]) -> Expr:
     """The results of a program in the structure of the call's type, which they must fit."""
     assert call.ty is not None
-    declared = list(_leaves(call.ty))
+    declared = [ty for _, ty in leaf_types(call.ty)]
     pairs = zip(results, declared, strict=False)
     misfit = next((result for result, ty in pairs if fits(result.ty, ty) is Fit.NEVER), None)
     if misfit is not None or len(results) != len(declared):
         found = f"{len(results)} results" if misfit is None else f"a result of type {misfit.ty}"
         raise LoweringError(f"the lowering of {call.op} gives {found}, but its type is {call.ty}")
     return assembled(call.ty, iter(results))
-
-
-def _leaves(ty: Type) -> Iterator[Type]:
-    if isinstance(ty, TupleType):
-        for field in ty.fields:
-            yield from _leaves(field)
-    else:
-        yield ty
 
 
 def _emitted(seq: SeqExpr, builder: BlockBuilder) -> Expr:

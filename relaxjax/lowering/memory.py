@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ops.lax import JaxSymbols
@@ -26,7 +25,7 @@ from relaxjax.trainable.sharding import Distribution, shardings_of_step
 from .donation import donated_params
 from .interpreter import LoweringError, NoCompilerError
 from .target import agree, device
-from .to_jax import to_jax
+from .to_jax import runnable, to_jax
 from .traits import needs_x64
 
 # What a CPU's instructions are does not change where they store what they compute.
@@ -74,8 +73,7 @@ def _counting(mod: IRModule, name: str) -> Iterator[str]:
 
 
 def _lowered(mod: IRModule, name: str, donate: Sequence[str | int]) -> jax.stages.Lowered:
-    function = mod[name]
-    assert isinstance(function, Function)
+    function = runnable(mod, name)
     args = [_abstract(param.ty, name, param.name) for param in function.params]
     donated = donated_params(function, name, donate)
     spread = Distribution.of(mod)

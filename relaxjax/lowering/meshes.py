@@ -10,6 +10,7 @@ from relaxjax.ir.device_mesh import DeviceMesh
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.tuples import tensors_in
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import bound_vars, post_order
 from relaxjax.ops.meshes import jax_mesh, parts_values, sharding_of
@@ -52,16 +53,8 @@ def _placed(arg: Any, ty: Type | None, whole: NamedSharding) -> Any:
 
 def _meshes(function: Function) -> Iterator[DeviceMesh]:
     for var in bound_vars(function):
-        yield from _in_type(var.ty)
+        placements = (ty.placement for _, ty in tensors_in(var.ty))
+        yield from (placement.mesh for placement in placements if placement is not None)
     for expr in post_order(function):
         if isinstance(expr, Call):
             yield from (value for value in expr.attrs.values() if isinstance(value, DeviceMesh))
-
-
-def _in_type(ty: Type | None) -> Iterator[DeviceMesh]:
-    match ty:
-        case TensorType(placement=placement) if placement is not None:
-            yield placement.mesh
-        case TupleType(fields=fields):
-            for field in fields:
-                yield from _in_type(field)

@@ -27,9 +27,7 @@ def to_jax(mod: IRModule, name: str) -> Callable[..., Any]:
 
 def to_jax_for(platform: str | None, mod: IRModule, name: str) -> Callable[..., Any]:
     """As `to_jax` for a platform, which the caller sees to: JAX is not asked where it runs."""
-    function = mod[name]
-    if not isinstance(function, Function):
-        raise LoweringError(f"`{name}` is a function from outside: it has no body to run")
+    function = runnable(mod, name)
 
     def run(*args: Any) -> Any:
         values = list(map(as_jax, admit(function.params, args, f"`{name}`")))
@@ -44,6 +42,14 @@ def to_jax_for(platform: str | None, mod: IRModule, name: str) -> Callable[..., 
             ) from error
 
     return _named(run, mod, name)
+
+
+def runnable(mod: IRModule, name: str) -> Function:
+    """A function of a module that has a body; raise where it comes from outside."""
+    function = mod[name]
+    if not isinstance(function, Function):
+        raise LoweringError(f"`{name}` is a function from outside: it has no body to run")
+    return function
 
 
 def _named(run: Callable[..., Any], mod: IRModule, name: str) -> Callable[..., Any]:

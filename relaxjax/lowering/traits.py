@@ -7,6 +7,7 @@ from relaxjax.ir.function import Function, If
 from relaxjax.ir.lattice import common_type
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
+from relaxjax.ir.reached import reached
 from relaxjax.ir.types import ObjectType
 from relaxjax.ir.walk import definable_symbols, global_vars, nested_bindings, post_order
 from relaxjax.ops.lax import is_wide
@@ -36,16 +37,12 @@ def has_symbols(mod: IRModule, name: str) -> bool:
 
 def reachable(mod: IRModule, name: str) -> Iterator[tuple[str, Function]]:
     """The function `name` and all functions that it calls, directly or not."""
-    todo, seen = [name], {name}
-    while todo:
-        current = todo.pop()
-        function = mod[current]
-        if not isinstance(function, Function):
-            continue
-        yield current, function
-        called = [var.name for var in global_vars(function) if var.name not in seen]
-        seen.update(called)
-        todo.extend(called)
+
+    def called(current: str) -> Iterator[str]:
+        return (var.name for var in global_vars(mod[current]))
+
+    found = ((current, mod[current]) for current in reached([name], called))
+    return (pair for pair in found if isinstance(pair[1], Function))
 
 
 def calls_itself(mod: IRModule, name: str) -> bool:

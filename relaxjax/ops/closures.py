@@ -5,7 +5,7 @@ from typing import Any
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim, SymbolicVar
-from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.infer import unify
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
@@ -43,20 +43,13 @@ def _as_function(func: Expr, args: Expr) -> Expr | None:
     ]
     builder = BlockBuilder()
     with builder.scope(taken=[param.name for param in params]):
-        body = builder.sequence(builder.emit(Call(func, (*params, *_fields(args))), "result"))
+        body = builder.sequence(builder.emit(Call(func, (*params, *args)), "result"))
     return make_function(params, body, pure=ty.pure)
-
-
-def _fields(args: Expr) -> tuple[Expr, ...]:
-    assert isinstance(args.ty, TupleType)
-    if isinstance(args, Tuple):
-        return args.fields
-    return tuple(TupleGetItem(args, index) for index in range(len(args.ty.fields)))
 
 
 def _as_call(closure: Expr, args: Expr) -> Expr | None:
     """The call of a closure that is written out."""
-    return Call(closure, _fields(args)) if isinstance(closure, Var) else None
+    return Call(closure, tuple(args)) if isinstance(closure, Var) else None
 
 
 @op(

@@ -5,16 +5,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType
-from relaxjax.ir.wording import tuple_text
 
 from .arrays import jax_dtype
 from .cost_rules import MOVES, VIEWS
 from .declare import OpError, op
+from .plain_jax import require, show
 from .shapes import require_ndim
 
 _SEEN: dict[str, Any] = {"gradient": ZERO_GRADIENT, "precision": "follow", "cost": VIEWS}
@@ -72,37 +71,7 @@ def null_value() -> ObjectType:
     return ObjectType()
 
 
-def _later(function: Any, *values: Any) -> None:
-    """Call `function` with the values when the program runs, the arrays inside tuples too."""
-    leaves, structure = jax.tree.flatten(values)
-    arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array | np.ndarray)]
-
-    def run(*given: Any) -> None:
-        left = iter(given)
-        known = (next(left) if isinstance(x, jax.Array | np.ndarray) else x for x in leaves)
-        function(*jax.tree.unflatten(structure, known))
-
-    jax.debug.callback(run, *arrays)
-
-
-def _shown(value: Any) -> Any:
-    """A value as it is printed: a tuple as the texts of its fields."""
-    if not isinstance(value, tuple):
-        return value
-    fields = [str(_shown(field)) for field in value]
-    return tuple_text(fields)
-
-
-def _print(*values: Any, format: str) -> tuple[()]:
-    def show(*given: Any) -> None:
-        parts = list(map(_shown, given))
-        print(format.format(*parts) if format else " ".join(map(str, parts)))
-
-    _later(show, *values)
-    return ()
-
-
-@op("relax.print", lower=_print, gradient=ZERO_GRADIENT, pure=False, cost=MOVES, precision="follow")
+@op("relax.print", lower=show, gradient=ZERO_GRADIENT, pure=False, cost=MOVES, precision="follow")
 def print_(*values: Expr, format: str = "") -> TupleType:
     """Write values to the standard output when the program runs.
 
@@ -111,22 +80,9 @@ def print_(*values: Expr, format: str = "") -> TupleType:
     return TupleType(())
 
 
-def _assert(condition: Any, *format_args: Any, format: str) -> tuple[()]:
-    def check(holds: Any, *given: Any) -> None:
-        if not holds:
-            told = format.format(*map(_shown, given)) if format else ""
-            raise AssertionError(f"Assert Failed: {told}" if told else "Assert Failed")
-
-    if isinstance(condition, Tracer):
-        _later(check, condition, *format_args)
-    else:
-        check(condition, *format_args)
-    return ()
-
-
 @op(
     "relax.assert_op",
-    lower=_assert,
+    lower=require,
     gradient=ZERO_GRADIENT,
     pure=False,
     cost=MOVES,

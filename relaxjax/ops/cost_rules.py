@@ -16,7 +16,8 @@ from typing import TypeAlias
 
 from relaxjax.ir.dims import Dim, dim_max, dim_sum
 from relaxjax.ir.expr import Call, Expr, np_dtype
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.tuples import tensors_in
+from relaxjax.ir.types import TensorType, Type
 
 from .shapes import element_count
 
@@ -62,14 +63,14 @@ def elements(ty: Type | None) -> Dim:
     """How many elements a tensor has, or the tensors of a tuple together."""
     if isinstance(ty, TensorType):  # as nearly all are
         return element_count(_dims(ty))
-    return sum((element_count(_dims(leaf)) for leaf in _tensors(ty)), start=0)
+    return sum((element_count(_dims(leaf)) for _, leaf in tensors_in(ty)), start=0)
 
 
 def byte_count(ty: Type | None) -> Dim:
     """How many bytes a tensor takes, or the tensors of a tuple together."""
     if isinstance(ty, TensorType):
         return element_count(_dims(ty)) * _width(ty)
-    return sum((element_count(_dims(leaf)) * _width(leaf) for leaf in _tensors(ty)), start=0)
+    return sum((element_count(_dims(leaf)) * _width(leaf) for _, leaf in tensors_in(ty)), start=0)
 
 
 def dims_of(expr: Expr) -> tuple[Dim, ...]:
@@ -177,12 +178,6 @@ TRANSCENDENTAL: CostRule = per_element(TRANSCENDENTAL_FLOPS)
 REDUCES: CostRule = per_input(1)
 SORTS: CostRule = counting(_sorts)
 UNKNOWN: CostRule = _unknown
-
-
-def _tensors(ty: Type | None) -> list[TensorType]:
-    if isinstance(ty, TupleType):
-        return [leaf for field in ty.fields for leaf in _tensors(field)]
-    return [ty] if isinstance(ty, TensorType) else []
 
 
 def _dims(ty: TensorType) -> tuple[Dim, ...]:

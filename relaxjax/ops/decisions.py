@@ -5,12 +5,13 @@ floats that were rounded otherwise, a decision may be another one: the backward 
 go back on a way that the forward program did not take.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from relaxjax.ir.expr import Call, Constant, TupleGetItem, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType, TupleType, Type, is_smooth
+from relaxjax.ir.tuples import tensors_in
+from relaxjax.ir.types import Type, is_smooth
 from relaxjax.ir.walk import used_vars
 
 from .cost_rules import MOVES, VIEWS
@@ -41,15 +42,7 @@ def decisions(bindings: Iterable[Binding], given: Collection[Var]) -> frozenset[
 
 def has_floats(ty: Type | None) -> bool:
     """Whether there are numbers that are rounded in a value."""
-    return any(is_smooth(leaf.dtype) for leaf in _tensors(ty))
-
-
-def _tensors(ty: Type | None) -> Iterator[TensorType]:
-    if isinstance(ty, TensorType):
-        yield ty
-    elif isinstance(ty, TupleType):
-        for field in ty.fields:
-            yield from _tensors(field)
+    return any(is_smooth(leaf.dtype) for _, leaf in tensors_in(ty))
 
 
 def _computes(value: object) -> bool:
@@ -69,5 +62,5 @@ def _jumps(value: object, ty: Type | None) -> bool:
     facts = value.op.facts
     if {"loop", "branches", "higher_order", "value"} & set(facts):
         return False
-    found = (leaf.dtype for leaf in _tensors(ty))
+    found = (leaf.dtype for _, leaf in tensors_in(ty))
     return bool(facts.get("jumps")) or any(d is not None and not is_smooth(d) for d in found)

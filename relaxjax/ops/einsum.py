@@ -12,7 +12,7 @@ from relaxjax.ir.types import TensorType, TupleType
 
 from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, tensor_type
-from .joining import fields_of, tensors_of
+from .joining import tensors_of
 from .lowered_cost import LOWERED
 from .shapes import broadcast_dims, common_dtype, dims_text
 
@@ -77,7 +77,7 @@ def _sizes(operands: Sequence[str], shapes: Sequence[Sequence[Dim]]) -> dict[str
 
 
 def _einsum_gradient(g: Expr, y: Expr, operands: Expr, subscripts: str) -> Expr:
-    fields = fields_of(operands)
+    fields = list(operands)
     notation = parse(subscripts, len(fields))
     return Tuple(tuple(_adjoint(g, fields, notation, i) for i in range(len(fields))))
 

@@ -48,7 +48,7 @@ def _common_ndim(tensors: Sequence[TensorType]) -> int:
 
 
 def _concat_gradient(g: Expr, y: Expr, tensors: Expr, axis: int | None) -> Expr:
-    fields = list(fields_of(tensors))
+    fields = list(tensors)
     along = 0 if axis is None else normalize_axis(axis, ndim_of(fields[0]))
     if len(fields) == 1:
         return Tuple((g,))
@@ -57,16 +57,6 @@ def _concat_gradient(g: Expr, y: Expr, tensors: Expr, axis: int | None) -> Expr:
         length = dims_of(item)[along]
         ends.append(length if not ends else ends[-1] + length)
     return call("split", g, ends, axis=along if axis is None else axis)
-
-
-def fields_of(tensors: Expr) -> Sequence[Expr]:
-    """The fields of a tuple argument, as expressions."""
-    assert isinstance(tensors.ty, TupleType)
-    return (
-        tensors.fields
-        if isinstance(tensors, Tuple)
-        else [tensors[index] for index in range(len(tensors.ty.fields))]
-    )
 
 
 @op(
@@ -199,7 +189,7 @@ def _bundle(types: Sequence[Type]) -> Type:
 
 
 def _stack_gradient(g: Expr, y: Expr, tensors: Expr, axis: int) -> Expr:
-    count = len(fields_of(tensors))
+    count = len(list(tensors))
     pieces = call("split", g, count, axis=axis)
     parts = [pieces[i] for i in range(count)] if count > 1 else [g]
     return Tuple(tuple(call("squeeze", part, axis) for part in parts))
@@ -233,7 +223,7 @@ def stack(tensors: TupleType, axis: int = 0) -> TensorType:
 
 
 def _meshgrid_gradient(g: Expr, y: Expr, tensors: Expr, indexing: str) -> Expr:
-    count = len(fields_of(tensors))
+    count = len(list(tensors))
     own = _grid_axes(count, indexing)
     return Tuple(
         tuple(call("sum", g[i], [a for a in range(count) if a != own[i]]) for i in range(count))

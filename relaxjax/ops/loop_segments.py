@@ -8,12 +8,13 @@ from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.tuples import each_tensor
 from relaxjax.ir.types import FuncType, TupleType
 
 from .declare import OpError
 from .emit import call, dims_of
 from .grad import end_checkpoint, start_checkpoint
-from .loop_types import each, stacked
+from .loop_types import stacked
 
 Run = Callable[[Expr], tuple[Expr, Expr]]
 
@@ -64,7 +65,8 @@ def _segment(body: Expr, length: int, reverse: bool) -> Function:
     assert isinstance(body.ty, FuncType)
     assert body.ty.params is not None
     carry_type, x_type = body.ty.params
-    carry, xs = Var("carry", carry_type), Var("xs", each(x_type, lambda ty: stacked(ty, length)))
+    stacks = each_tensor(x_type, lambda ty: stacked(ty, length))
+    carry, xs = Var("carry", carry_type), Var("xs", stacks)
     builder = BlockBuilder()
     with builder.scope(taken=["carry", "xs"]):
         done = _marked(builder, body, carry, xs, length, reverse)

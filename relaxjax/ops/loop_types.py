@@ -1,7 +1,5 @@
 """The types of what a loop runs over: stacks of tensors, in tuples too."""
 
-from typing import Any
-
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call
 from relaxjax.ir.types import TensorType, TupleType, Type
@@ -40,14 +38,6 @@ def leaves(ty: Type) -> list[TensorType]:
     if not isinstance(ty, TensorType) or ty.ndim == 0:
         raise OpError(f"`xs` must be of tensors with a leading dimension, found {ty}")
     return [ty]
-
-
-def each(ty: Type, change: Any) -> Type:
-    """A type with each of its tensors changed."""
-    if isinstance(ty, TupleType):
-        return TupleType(tuple(each(field, change) for field in ty.fields))
-    changed: Type = change(ty) if isinstance(ty, TensorType) else ty
-    return changed
 
 
 def unstacked(ty: TensorType) -> TensorType:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -11,13 +10,15 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import If
 from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.tuples import each_tensor
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
 
 from .cost_rules import Cost, FunctionCost
 from .declare import OpError, op
 from .loop_segments import in_segments
-from .loop_types import each, stacked, steps_of, unstacked
+from .loop_types import stacked, steps_of, unstacked
+from .plain_jax import bounded_loop
 
 
 def _scan(
@@ -85,7 +86,7 @@ def scan(
     wanted_carry, wanted_x = body.params
     for name, given, wanted in (
         ("init", init, wanted_carry),
-        ("xs", each(xs, unstacked), wanted_x),
+        ("xs", each_tensor(xs, unstacked), wanted_x),
         ("the carry that `body` returns", carry, wanted_carry),
     ):
         if fits(given, wanted) is Fit.NEVER:
@@ -93,21 +94,13 @@ def scan(
             raise OpError(f"{what} must be of type {wanted}, which `body` takes, found {given}")
     own: dict[SymbolicVar, Dim] = {}  # the body's dimensions, as they are here
     unify(wanted_carry, init, own)
-    unify(wanted_x, each(xs, unstacked), own)
-    ys = each(substitute_type(y, own), lambda ty: stacked(ty, steps))
+    unify(wanted_x, each_tensor(xs, unstacked), own)
+    ys = each_tensor(substitute_type(y, own), lambda ty: stacked(ty, steps))
     return TupleType((substitute_type(wanted_carry, own), ys))
 
 
 def _while_loop(cond: Any, body: Any, init: Any, max_iter: int, checkpoint: bool) -> Any:
-    def goes_on(state: Any) -> Any:
-        done, carry = state
-        return jnp.logical_and(done < max_iter, cond(carry))
-
-    def step(state: Any) -> Any:
-        done, carry = state
-        return done + jnp.ones_like(done), body(carry)
-
-    return lax.while_loop(goes_on, step, (jnp.zeros((), "int32"), init))[1]
+    return bounded_loop(cond, body, init, max_iter)
 
 
 def _as_scan(cond: Expr, body: Expr, init: Expr, max_iter: int, checkpoint: bool) -> Expr:

@@ -12,7 +12,8 @@ from relaxjax.ir.expr import Call, Constant
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.tensor_types import known_ndim
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.tuples import each_tensor, tensors_in
+from relaxjax.ir.types import TensorType, Type
 
 # Gives the placement of a call's result, which is of the type beside it.
 PlacementRule: TypeAlias = Callable[[Call, TensorType], Placement | None]
@@ -24,19 +25,8 @@ def with_placement(ty: Type, call: Call) -> Type:
     rule: PlacementRule | None = call.op.places
     if rule is None and not any(_is_placed(arg.ty) for arg in call.args):
         return ty
-    if rule is None:
-        rule = _as_arguments if call.op.facts.get("elementwise") else _unknown
-    return _placed(ty, call, rule)
-
-
-def _placed(ty: Type, call: Call, rule: PlacementRule) -> Type:
-    match ty:
-        case TensorType():
-            return replace(ty, placement=rule(call, ty))
-        case TupleType(fields=fields):
-            return replace(ty, fields=tuple(_placed(field, call, rule) for field in fields))
-        case _:
-            return ty
+    chosen = rule or (_as_arguments if call.op.facts.get("elementwise") else _unknown)
+    return each_tensor(ty, lambda tensor: replace(tensor, placement=chosen(call, tensor)))
 
 
 def as_stated(call: Call, ty: TensorType) -> Placement | None:
@@ -107,10 +97,4 @@ def _unknown(call: Call, ty: TensorType) -> None:
 
 
 def _is_placed(ty: Type | None) -> bool:
-    match ty:
-        case TensorType(placement=placement):
-            return placement is not None
-        case TupleType(fields=fields):
-            return any(map(_is_placed, fields))
-        case _:
-            return False
+    return any(tensor.placement is not None for _, tensor in tensors_in(ty))

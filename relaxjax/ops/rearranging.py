@@ -15,7 +15,7 @@ from relaxjax.ir.layout import (
     inverse,
 )
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.op import Op, fields_of, get_op
 from relaxjax.ir.types import TensorType, TupleType
 
 # What changes in a call whose first tensor is in a given order: arguments and attributes by their
@@ -59,7 +59,9 @@ def carrying(change: Change, *arranged: int, keeps_rank: bool = False) -> Layout
     places = arranged or (0,)
 
     def at(call: Call, order: Order) -> Relayout | None:
-        ranks = {rank(field) for p in places if p < len(call.args) for field in _fields(call, p)}
+        ranks = {
+            rank(field) for p in places if p < len(call.args) for field in fields_of(call.args[p])
+        }
         changed = change(call, order) if ranks == {len(order)} else None
         if changed is None:
             return None
@@ -75,11 +77,6 @@ def carrying(change: Change, *arranged: int, keeps_rank: bool = False) -> Layout
         return None if order is None else at(call, order)
 
     return LayoutRule(Sensitivity.LIGHT, follow, at if keeps_rank else None)
-
-
-def _fields(call: Call, place: int) -> Sequence[Expr]:
-    arg = call.args[place]
-    return list(arg) if isinstance(arg.ty, TupleType) else [arg]
 
 
 def agnostic(change: Change = same_order) -> LayoutRule:

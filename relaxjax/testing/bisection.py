@@ -12,6 +12,7 @@ from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function, If, SeqExpr
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.reached import reached
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import FuncType
 from relaxjax.ir.walk import free_vars, substitute, used_vars
@@ -121,13 +122,9 @@ class Run:
     @cached_property
     def needed_closures(self) -> tuple[Binding, ...]:
         """The closures that the bindings use, and those that these use."""
-        needed: dict[Var, None] = {}
-        waiting = [var for b in self.bindings for var in used_vars(b.value)]
-        while waiting:
-            var = waiting.pop()
-            if var in self.closures and var not in needed:
-                needed[var] = None
-                waiting += used_vars(self.closures[var].value)
+        used = (var for b in self.bindings for var in used_vars(b.value))
+        known = {var: used_vars(binding.value) for var, binding in self.closures.items()}
+        needed = set(reached(used, lambda var: known.get(var, ())))
         return tuple(binding for var, binding in self.closures.items() if var in needed)
 
     @cached_property

@@ -181,8 +181,7 @@ class _Program:
 
     @property
     def _function(self) -> Function:
-        function = self.mod[self.name]
-        assert isinstance(function, Function)
+        function: Function = self.mod[self.name]
         return function
 
     @property

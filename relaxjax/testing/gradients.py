@@ -1,6 +1,6 @@
 """Checking what Gradient and Jvp make of a function, and naming the operator that is at fault."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,7 +9,8 @@ import jax
 import numpy as np
 
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.tuples import tensors_in
+from relaxjax.ir.types import is_float
 from relaxjax.ir.walk import all_vars
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.traits import reachable
@@ -81,7 +82,8 @@ class _Check(Subject):
         leaves = jax.tree.leaves((self.floats, self.value))
         functions = (function for _, function in reachable(self.mod, self.name))
         found = [str(leaf.dtype) for leaf in leaves]
-        found += [name for f in functions for var in all_vars(f) for name in _dtypes(var.ty)]
+        types = (ty for f in functions for var in all_vars(f) for _, ty in tensors_in(var.ty))
+        found += [ty.dtype for ty in types if ty.dtype is not None]
         return [name for name in dict.fromkeys(found) if is_float(name)] or ["float32"]
 
     def pulled(self, floats: Any, u: Any) -> Any:
@@ -162,12 +164,3 @@ class _Check(Subject):
         at = self.floats, self.u, self.v
         wrong = apart_from_jax(list(tangent[1]), self.pushed_and_pulled, at, self.dtypes)
         return wrong and f"the second derivative of `{self.name}` is not that of JAX: {wrong}"
-
-
-def _dtypes(ty: Type | None) -> Iterator[str]:
-    """The dtypes of the tensors in a value."""
-    if isinstance(ty, TupleType):
-        for field in ty.fields:
-            yield from _dtypes(field)
-    elif isinstance(ty, TensorType) and ty.dtype is not None:
-        yield ty.dtype

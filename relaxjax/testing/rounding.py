@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from relaxjax.ir.expr import Call, Expr, np_dtype
+from relaxjax.ir.expr import Call, np_dtype
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, is_float, is_key
+from relaxjax.ir.tensor_types import known_dtype
+from relaxjax.ir.types import is_float, is_key
 from relaxjax.ir.walk import post_order
 from relaxjax.script import ScriptError, from_source
 
@@ -57,12 +58,8 @@ def _draws_floats(mod: IRModule) -> bool:
     )
     return any(
         any(is_key(dtype) for dtype in dtypes) and any(map(is_float, dtypes))
-        for dtypes in ([*map(_dtype, call.args), _dtype(call)] for call in calls)
+        for dtypes in ([known_dtype(one) or "" for one in (*call.args, call)] for call in calls)
     )
-
-
-def _dtype(expr: Expr) -> str:
-    return (expr.ty.dtype or "") if isinstance(expr.ty, TensorType) else ""
 
 
 def in_floats(tree: Any, dtype: str) -> Any:

@@ -7,11 +7,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Constant, Expr, Tuple, Var
 from relaxjax.ir.op import get_op, operator_name
-from relaxjax.ir.types import TupleType, Type
+from relaxjax.ir.tuples import each_tensor
+from relaxjax.ir.types import Type
 from relaxjax.ops.emit import call, dtype_of, ndim_of
-from relaxjax.ops.loop_types import each, unstacked
+from relaxjax.ops.loop_types import unstacked
 
 from .aten.shapes import shaped
 from .program import Argument, Graph, Node, Ref
@@ -30,7 +31,7 @@ def scan(
     first, rows = Tuple(tuple(init)), Tuple(tuple(xs))
     assert first.ty is not None
     assert rows.ty is not None
-    carry, x = _variable("carry", first.ty), _variable("x", each(rows.ty, unstacked))
+    carry, x = _variable("carry", first.ty), _variable("x", each_tensor(rows.ty, unstacked))
     with builder.scope():
         found = run(body, [*_fields(carry), *_fields(x), *others])
         results = Tuple(tuple(found[: len(init)])), Tuple(tuple(found[len(init) :]))
@@ -98,9 +99,7 @@ def _variable(hint: str, ty: Type | None) -> Var:
 
 
 def _fields(value: Expr) -> list[Expr]:
-    assert isinstance(value.ty, TupleType)
-    count = len(value.ty.fields)
-    return [BlockBuilder.current().emit(TupleGetItem(value, place)) for place in range(count)]
+    return list(map(BlockBuilder.current().emit, value))
 
 
 def _truth(results: Sequence[Expr]) -> Expr:

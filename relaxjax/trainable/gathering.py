@@ -58,8 +58,7 @@ def gathering(
     mod: IRModule, name: str, splits: Mapping[Var, Split], axes: Axes, mesh: Mesh
 ) -> IRModule:
     """The module, a function of which gathers its parameters along some axes as it uses them."""
-    function = mod[name]
-    assert isinstance(function, Function)
+    function: Function = mod[name]
     split = {
         var: split
         for var, split in splits.items()

@@ -17,10 +17,9 @@ from relaxjax.ir.device_mesh import is_axis_name
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
-from relaxjax.ir.types import TupleType
 
 from .arguments import Arguments
-from .names import ADJOINT, BATCH_AXES, MESH, MESH_DEVICES, SHARDINGS, TRAIN_STEP
+from .names import ADJOINT, BATCH_AXES, MESH, MESH_DEVICES, SHARDINGS
 from .records import read, written
 from .storage import Place, Storage, params_of, states_of
 
@@ -249,13 +248,9 @@ def shardings_of_step(
     mod: IRModule, spread: Distribution, mesh: Mesh
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Those of what `train_step` takes, and of what it gives first: the loss and its state."""
-    function = mod[TRAIN_STEP]
     arguments = Arguments.of(mod, ADJOINT)
     params, of_params = params_of(mod, arguments.params)
-    optimizer = function.params[2].ty
-    assert isinstance(optimizer, TupleType)
-    arrays = [Var(str(n), ty) for n, ty in enumerate(optimizer.fields)]
-    states, of_states = states_of(mod, arrays)
+    states, of_states = states_of(mod)
 
     def splits(group: str, vars_: Sequence[Var]) -> list[Split]:
         found = spread.group(group)

@@ -13,7 +13,8 @@ from jax.dtypes import canonicalize_dtype, extended
 from relaxjax.ir.expr import Var
 from relaxjax.ir.layout import Order, inverse
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.trainable.names import OPTIMIZER
 
 from .names import PARAM_NUM, STORED_OPTIM_STATES, STORED_PARAMS
 from .records import by_name, read, written
@@ -162,11 +163,18 @@ def params_of(mod: IRModule, arrays: Sequence[Var]) -> Own:
     return _own(Storage(tuple(places)), names, arrays)
 
 
-def states_of(mod: IRModule, arrays: Sequence[Var]) -> Own:
+def stored_states(mod: IRModule) -> tuple[Var, ...]:
+    """The arrays in the state of the optimizer, as variables that are named by their index."""
+    ty = mod[OPTIMIZER].params[2].ty
+    assert isinstance(ty, TupleType)
+    return tuple(Var(str(index), field) for index, field in enumerate(ty.fields))
+
+
+def states_of(mod: IRModule) -> Own:
     """The optimizer's states by their index, as they are without storage, and their storage."""
-    stored = mod.attrs.get(STORED_OPTIM_STATES)
+    stored, arrays = mod.attrs.get(STORED_OPTIM_STATES), stored_states(mod)
     if stored is None:
-        return tuple(arrays), Storage.apart(len(arrays))
+        return arrays, Storage.apart(len(arrays))
     storage = Storage(read(Place, stored))
     return _own(storage, list(map(str, range(len(storage.places)))), arrays)
 

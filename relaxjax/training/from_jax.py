@@ -155,8 +155,7 @@ def _with_constants(program: JaxProgram) -> JaxProgram:
             "the loss uses an array from around it that JAX is tracing, which no later step can "
             "have: give it as part of the batch, the parameters or the model state"
         )
-    function = program.module[BACKBONE_LOSS]
-    assert isinstance(function, Function)
+    function: Function = program.module[BACKBONE_LOSS]
     constants = dict(zip(function.params, program.captured, strict=False))
     bound = BindParams(BACKBONE_LOSS, constants)(program.module)
     return replace(program, module=bound, captured=())
@@ -164,8 +163,7 @@ def _with_constants(program: JaxProgram) -> JaxProgram:
 
 def _with_evaluation(mod: IRModule, program: JaxProgram, counts: Counts) -> IRModule:
     """The module with `evaluate`, the loss and what is beside it, without the new states."""
-    function = mod[BACKBONE_LOSS]
-    assert isinstance(function, Function)
+    function: Function = mod[BACKBONE_LOSS]
     result, count = function.body.body, len(program.avals) - counts.states
     fields = fields_or_self(result)
     body = SeqExpr(function.body.blocks, Tuple(fields[:count]))

@@ -9,7 +9,6 @@ import jax
 
 from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.module import IRModule, check_module
-from relaxjax.ir.types import TupleType
 from relaxjax.trainable.arguments import MEND, Arguments, required_function
 from relaxjax.trainable.names import ADJOINT, OPTIM_STATE, OPTIM_STATE_NAMES, OPTIMIZER, TRAIN_STEP
 from relaxjax.trainable.storage import Storage, params_of, states_of
@@ -131,13 +130,14 @@ class Layout:
     def of(mod: IRModule) -> "Layout":
         """The layout of a module made by `SetupTrainer`."""
         check_module(mod, "a trainer", MEND)
-        arguments, optimizer = Arguments.of(mod, ADJOINT), required_function(mod, OPTIMIZER)
+        arguments = Arguments.of(mod, ADJOINT)
+        required_function(mod, OPTIMIZER)
         if TRAIN_STEP not in mod:
             raise ValueError(
                 f"the module has no function `{TRAIN_STEP}`: apply FuseTrainStep() to it first"
             )
         params, places = params_of(mod, arguments.params)
-        states, state_places = states_of(mod, _fields(optimizer.params[2]))
+        states, state_places = states_of(mod)
         marks = tuple(mod.attrs.get(OPTIM_STATE_NAMES, ()))
         return Layout(
             inputs=arguments.inputs,
@@ -154,15 +154,15 @@ class Layout:
         return self.params, self.states, self.optimizer
 
     @property
+    def variables(self) -> dict[str, Sequence[Var]]:
+        """All that a step takes: a batch, and the groups, by their names."""
+        groups = {group.name: group.vars for group in self.groups}
+        return {"inputs": self.inputs, "targets": self.targets, **groups}
+
+    @property
     def argument_names(self) -> tuple[list[str], list[str]]:
         """The names of the inputs of the model, and of the targets of the loss."""
         return [var.name for var in self.inputs], [var.name for var in self.targets]
-
-
-def _fields(states: Var) -> tuple[Var, ...]:
-    """The fields of the optimizer's state, as variables named by their index."""
-    assert isinstance(states.ty, TupleType)
-    return tuple(Var(str(index), ty) for index, ty in enumerate(states.ty.fields))
 
 
 def optimizer_state(train_mod: IRModule) -> list[Any]:

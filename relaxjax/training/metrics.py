@@ -142,10 +142,8 @@ def evaluate(
         return _measured_beside(trainer, batches, metrics_of(metrics))[1]
 
     def predicted() -> Iterator[tuple[Array, Array]]:
-        for inputs, targets in trainer.pairs(batches):
-            _check_any(trainer, as_list(inputs))
-            truth, share = _truth(inputs, targets), _share(trainer, inputs)
-            filled = _filled(as_list(inputs), trainer.batch_sizes[0], share)
+        for (inputs, _), truth, share in _with_truth(trainer, batches):
+            filled = _filled(inputs, trainer.batch_sizes[0], share)
             yield _compared(trainer.predict(*filled), truth, share), truth
 
     return _measured(predicted(), metrics_of(metrics), trainer.ignored_class)
@@ -167,18 +165,14 @@ def evaluate_with_loss(
 
     def predicted() -> Iterator[tuple[Array, Array]]:
         nonlocal total, weights
-        for inputs, targets in trainer.pairs(batches):
-            _check_any(trainer, as_list(inputs))
-            truth, share = _truth(inputs, targets), _share(trainer, inputs)
-            filled = (
-                _filled(as_list(part), sizes, share)
-                for part, sizes in zip((inputs, targets), trainer.batch_sizes, strict=True)
-            )
+        for parts, truth, share in _with_truth(trainer, batches):
+            pairs = zip(parts, trainer.batch_sizes, strict=True)
+            filled = (_filled(part, sizes, share) for part, sizes in pairs)
             loss, outputs = trainer.evaluate(*filled)
             predictions = _compared(outputs, truth, share)
             check_taken(trainer.facts.loss_takes, predictions)
             if loss is not None and share == 1:
-                weight = trainer.loss_weights.of_batch(predictions, truth, as_list(targets))
+                weight = trainer.loss_weights.of_batch(predictions, truth, parts[1])
                 total, weights = total + (float(loss) * weight if weight else 0), weights + weight
             yield predictions, truth
 
@@ -257,14 +251,19 @@ def accuracy(trainer: TrainedModel, batches: Iterable[Any]) -> float:
     return evaluate(trainer, batches, ["accuracy"])["accuracy"]
 
 
-def _check_any(trainer: TrainedModel, inputs: Sequence[Any]) -> None:
-    if len(inputs) == len(trainer.layout.inputs):  # else the model says what it takes
-        check_any_samples(trainer.layout.inputs, inputs)
+def _with_truth(
+    trainer: TrainedModel, batches: Iterable[Any]
+) -> Iterator[tuple[tuple[Sequence[Any], Sequence[Any]], Array, Fraction]]:
+    """Batches as inputs and targets, what predictions are compared with, and how much there is.
 
-
-def _truth(inputs: Any, targets: Any) -> Array:
-    """What predictions are compared with: the first target, or the first input if there is none."""
-    return np.asarray(next(iter((*as_list(targets), *as_list(inputs)))))
+    They are compared with the first target, or the first input if there is none.
+    """
+    for batch in trainer.pairs(batches):
+        inputs, targets = map(as_list, batch)
+        if len(inputs) == len(trainer.layout.inputs):  # else the model says what it takes
+            check_any_samples(trainer.layout.inputs, inputs)
+        truth = np.asarray(next(iter((*targets, *inputs))))
+        yield (inputs, targets), truth, _share(trainer, inputs)
 
 
 def _compared(result: Any, truth: Array, share: Fraction) -> Array:
@@ -279,12 +278,12 @@ def _compared(result: Any, truth: Array, share: Fraction) -> Array:
     return predictions[: int(len(predictions) * min(share, Fraction(1)))]
 
 
-def _share(trainer: TrainedModel, inputs: Any) -> Fraction:
+def _share(trainer: TrainedModel, inputs: Sequence[Any]) -> Fraction:
     """How much of a batch of the model there is; 1 where it takes any number of samples."""
-    sizes, given = trainer.batch_sizes[0], as_list(inputs)
-    if not sizes or not given or not sizes[0] or not np.ndim(given[0]):
+    sizes = trainer.batch_sizes[0]
+    if not sizes or not inputs or not sizes[0] or not np.ndim(inputs[0]):
         return Fraction(1)
-    return Fraction(len(given[0]), sizes[0])
+    return Fraction(len(inputs[0]), sizes[0])
 
 
 def _filled(arrays: Sequence[Any], sizes: list[int | None], share: Fraction) -> list[Any]:

@@ -213,8 +213,7 @@ class Placement:
     @cached_property
     def _splits(self) -> dict[str, dict[str, Split]]:
         assert self.spread is not None
-        groups = ("inputs", "targets", *(group.name for group in self.layout.groups))
-        return {name: self.spread.group(name) for name in groups}
+        return {name: self.spread.group(name) for name in self.layout.variables}
 
 
 def _check_processes(mesh: Mesh) -> None:

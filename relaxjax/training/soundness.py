@@ -12,6 +12,7 @@ import numpy as np
 from relaxjax.ir.types import is_float
 
 from .batches.feeding import Batch, Call
+from .batches.ids import is_on_host
 from .numerics import NumericsError
 from .trained_model import TrainedModel
 
@@ -80,10 +81,7 @@ def _is_finite(array: Any) -> bool:
 
 def _on_host(array: Any) -> Any:
     """The array as numpy's where that copies and compiles nothing."""
-    is_here = isinstance(array, jax.Array) and array.is_fully_addressable
-    if is_here and {device.platform for device in array.devices()} == {"cpu"}:
-        return np.asarray(array)
-    return array
+    return np.asarray(array) if is_on_host(array) else array
 
 
 class Guard:

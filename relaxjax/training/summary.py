@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from relaxjax.ir.dim_variables import dim_vars, substitute_dim
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.function import Binding, Function
+from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import aligned, html_lines, html_table, shown_bytes, shown_flops
 from relaxjax.ir.types import TensorType, TupleType, Type
@@ -147,7 +147,7 @@ def _layers(mod: IRModule) -> Iterator[LayerSummary]:
     closures: dict[Var, Function] = {}
     seen: set[Var] = set()
     layer = _Open()
-    for binding in _bindings(mod[name]):
+    for binding in mod[name].body.bindings():
         value: Expr = binding.value
         if isinstance(value, Function):  # the body of a loop, whose cost is that of the loop
             closures[binding.var] = value
@@ -169,10 +169,6 @@ def _layers(mod: IRModule) -> Iterator[LayerSummary]:
         layer.add(binding.var, _sum(costs) if new else cost)
     if layer.last is not None:
         yield layer.closed()
-
-
-def _bindings(function: Function) -> Iterator[Binding]:
-    return (binding for block in function.body.blocks for binding in block.bindings)
 
 
 def _sum(costs: Sequence[Cost | None]) -> Cost | None:

@@ -13,7 +13,6 @@ from relaxjax.ir.expr import Constant, Var, np_dtype
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import html_lines
-from relaxjax.ir.types import TupleType
 from relaxjax.ir.wording import counted
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.target import Target, agree, placement, platform_of
@@ -23,9 +22,10 @@ from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.training.loss_scale import LossScale
 from relaxjax.passes.training.setup_trainer import StepOptions, spread_over
 from relaxjax.passes.training.stack_layers import RollOption
-from relaxjax.trainable.names import EVALUATE, OPTIM_STATE, OPTIMIZER
+from relaxjax.trainable.names import EVALUATE, OPTIM_STATE
 from relaxjax.trainable.sharding import Distribution, MeshLike
 from relaxjax.trainable.sharding_rules import ShardingLike
+from relaxjax.trainable.storage import stored_states
 
 from .batches.data import Data
 from .devices.communication import CommunicationReport
@@ -300,10 +300,7 @@ def load_trainer(path: str | PathLike[str], device: Any = None) -> Trainer:
 
 def _with_optimizer_state(mod: IRModule) -> IRModule:
     """The module as `SetupTrainer` leaves it, with zeros where the values are in the file."""
-    states = mod[OPTIMIZER].params[2].ty
-    assert isinstance(states, TupleType)
-    vars_ = (Var(str(index), ty) for index, ty in enumerate(states.fields))
-    return mod.with_attrs({OPTIM_STATE: [_zeros(var) for var in vars_]})
+    return mod.with_attrs({OPTIM_STATE: list(map(_zeros, stored_states(mod)))})
 
 
 def _zeros(var: Var) -> Constant:

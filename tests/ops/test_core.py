@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from relaxjax.ir.op import get_op
-from relaxjax.lowering.emit.prelude import require, show
+from relaxjax.ops.plain_jax import require, show
 
 
 def run(name: str, *args: Any, **attrs: Any) -> Any:

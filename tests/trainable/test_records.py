@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from parsing import parse_module
 
-from relaxjax import IRModule, Var, VirtualMachine, build
+from relaxjax import IRModule, VirtualMachine, build
 from relaxjax.script import load_archive
 from relaxjax.trainable.facts import ClassIds, Facts, RowIds
-from relaxjax.trainable.names import ADJOINT, OPTIMIZER
+from relaxjax.trainable.names import ADJOINT
 from relaxjax.trainable.storage import Place, Storage, params_of, states_of
 from relaxjax.training import Trainer, load_trainer
 
@@ -34,9 +34,8 @@ def test_an_archive_with_positional_lists_says_the_same() -> None:
     kernel, row = own[1].ty, own[2].ty
     assert str(kernel) == 'R.Tensor((16, 16, 3, 3), dtype="float32")'
     assert str(row) == 'R.Tensor((16, 16), dtype="float32")'
-    fields = [Var("state", ty) for ty in mod[OPTIMIZER].params[2].ty.fields]
     momenta = (Place(4 + place.array, place.row, place.order) for place in PLACES)
-    states, storage = states_of(mod, fields)
+    states, storage = states_of(mod)
     assert storage == Storage((*map(Place, range(4)), *momenta))
     assert [str(state.ty) for state in states[4:]] == [str(param.ty) for param in own]
 

@@ -11,13 +11,14 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.tensor_types import has_floats
+from relaxjax.ir.tuples import tensors_in
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.uses import values_of
-from relaxjax.ir.walk import all_vars
+from relaxjax.ir.walk import all_vars, map_bindings
 from relaxjax.ops.loop_types import steps_of_loop
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
-from ..program.caller import Place, tensors_in
+from ..program.caller import Place
 from ..program.loop_bodies import leaves
 from ..program.loop_pairs import LoopPair, first_and_second, function_in, loop_pairs
 from ..program.program import Program
@@ -64,16 +65,8 @@ def with_stacks_on_host(function: Function, stacks: Sequence[Stack]) -> Function
         if indices:
             steps[pair.steps[0].var] = _sending(pair, indices)
             steps[pair.steps[1].var] = _fetching(pair, indices)
-    blocks = (
-        replace(
-            block,
-            bindings=tuple(
-                replace(b, value=steps[b.var]) if b.var in steps else b for b in block.bindings
-            ),
-        )
-        for block in function.body.blocks
-    )
-    return replace(function, body=replace(function.body, blocks=tuple(blocks)))
+    body = map_bindings(function.body, lambda b: replace(b, value=steps.get(b.var, b.value)))
+    return replace(function, body=body)
 
 
 def _sending(pair: LoopPair, indices: Collection[int]) -> Function:
@@ -114,7 +107,7 @@ def _fetching(pair: LoopPair, indices: Collection[int]) -> Function:
                 fetched = get_op("relax.memory.to_device")(value, moment)
                 value = builder.emit(fetched, f"{saved.name}_back")
             values.append(value)
-        fields: list[Expr] = [TupleGetItem(at_step, at) for at in range(len(at_step.ty.fields))]
+        fields = list(at_step)
         fields[pair.saved_at] = Tuple(tuple(values))
         rest = in_terms_of(back.body, {at_step: Tuple(tuple(fields))})
         body = builder.sequence(emit_sequence(builder, rest))

@@ -45,8 +45,7 @@ def with_lean_loops(
     Only steps that `again` allows are computed again, and of a loop at most `most` flops together.
     With `rows_alone`, steps back take nothing of a stack but their own row, and write over none.
     """
-    function = mod[name]
-    assert isinstance(function, Function)
+    function: Function = mod[name]
     seen: set[tuple[Var, int]] = set()
     while pairs := _apart(pair for pair in loop_pairs(function) if pair.key not in seen):
         seen.update(pair.key for pair in pairs)

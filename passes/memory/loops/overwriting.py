@@ -16,10 +16,10 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.tensor_types import has_floats
-from relaxjax.ir.tuples import Path, at, filled, leaves
+from relaxjax.ir.tuples import Path, at, each_tensor, filled, leaves
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import all_vars, free_vars
-from relaxjax.ops.loop_types import each, stacked
+from relaxjax.ops.loop_types import stacked
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from ..program.loop_pairs import first_and_second
@@ -112,8 +112,9 @@ class Overwriting:
         assert isinstance(given.ty, TupleType)
         fields = [*given.ty.fields, TensorType((), "int32")]
         fields[self.at] = TupleType(tuple(saved[i] for i in self._rest))
-        taken = [each(saved[i], lambda ty: stacked(ty, self.count)) for i in self.over.values()]
-        both = TupleType((carry.ty, TupleType(tuple(taken))))
+        taken = (saved[i] for i in self.over.values())
+        stacks = tuple(each_tensor(ty, lambda ty: stacked(ty, self.count)) for ty in taken)
+        both = TupleType((carry.ty, TupleType(stacks)))
         return Var(carry.name, both), Var(given.name, TupleType(tuple(fields)))
 
     def _stacks(self, builder: BlockBuilder, carry: Var) -> dict[int, Expr]:

@@ -5,7 +5,7 @@ where nothing reads the old row later: what reads it comes before, by what an op
 and new values that others take are read back from where they were written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -16,13 +16,14 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.reached import reached
 from relaxjax.ir.renew import renew
 from relaxjax.ir.tensor_types import has_floats
-from relaxjax.ir.tuples import at, filled
+from relaxjax.ir.tuples import at, each_tensor, filled
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import all_vars, free_vars, used_vars
-from relaxjax.ops.loop_types import each, unstacked
+from relaxjax.ops.loop_types import unstacked
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from ..program.caller import written_out
@@ -62,20 +63,18 @@ class Writes:
         return {stack: new for stack, new in self.update.new.items() if new is not stack}
 
     @cached_property
-    def cones(self) -> dict[Var, list[Var]]:
+    def cones(self) -> dict[Var, set[Var]]:
         """What each new value is made of, but for what is behind values that are read back."""
         return {stack: self._cone(new) for stack, new in self.new.items()}
 
-    def _cone(self, new: Var) -> list[Var]:
-        found: dict[Var, None] = {}
-        waiting = [new]
-        while waiting:
-            var = waiting.pop()
-            if var not in found:
-                found[var] = None
-                if var in self.update.calls and (var is new or not self.is_read_back(var)):
-                    waiting += used_vars(self.update.calls[var])
-        return list(found)
+    def _cone(self, new: Var) -> set[Var]:
+        calls = self.update.calls
+
+        def made_of(var: Var) -> Iterable[Var]:
+            is_made = var in calls and (var is new or not self.is_read_back(var))
+            return used_vars(calls[var]) if is_made else ()
+
+        return set(reached([new], made_of))
 
     def is_read_back(self, value: Var) -> bool:
         return self.reads_back and value in self.update.calls and value in self.new.values()
@@ -128,7 +127,8 @@ class UpdatingLoop:
         assert xs is not None
         types = tuple(stack.ty for stack in self.stacks if stack.ty is not None)
         carry = Var(own_carry.name, TupleType((own_carry.ty, TupleType(types))))
-        given = Var(own_given.name, TupleType((each(xs, unstacked), TensorType((), "int32"))))
+        row = each_tensor(xs, unstacked)
+        given = Var(own_given.name, TupleType((row, TensorType((), "int32"))))
         builder = BlockBuilder()
         numbers = (n for one in self.writes for n in one.update.numbers.values())
         taken = [*all_vars(self.step), *self.stacks, *(v for n in numbers for v in used_vars(n))]
@@ -247,7 +247,7 @@ def _emit_row(
     builder: BlockBuilder, writes: Writes, stack: Var, known: Mapping[Expr, Expr]
 ) -> Expr:
     """The new row of a stack, of rows and values that are known."""
-    update, cone = writes.update, set(writes.cones[stack])
+    update, cone = writes.update, writes.cones[stack]
     found = dict(known)
     dims = getattr(stack.ty, "dims", None) or ()
     for var, call in update.calls.items():

@@ -1,6 +1,5 @@
 """What XLA has counted of plans, kept on disk for the next process that plans the same program."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.whole_file import write_whole
-from relaxjax.passes.infrastructure.kept_files import kept_folder, versions
+from relaxjax.passes.infrastructure.kept_files import digest_of, kept_folder, versions
 
 _FOLDER = "plans"
 
@@ -28,7 +27,7 @@ class KeptCounts:
         """The bytes of a variant, counted unless they are known."""
         if self.path is None:
             return count()
-        key = _digest(function.script())
+        key = digest_of(function.script())
         if key not in self.counts:
             self.counts[key] = count()
             with suppress(OSError):  # of a disk that is full, or a folder that has gone
@@ -43,7 +42,7 @@ def plans_folder() -> Path | None:
 
 def _path(lowered: Callable[[], str]) -> Path | None:
     folder = plans_folder()
-    return None if folder is None else folder / f"{_digest(f'{versions()} {lowered()}')}.json"
+    return None if folder is None else folder / f"{digest_of(f'{versions()} {lowered()}')}.json"
 
 
 def _read(path: Path) -> dict[str, int]:
@@ -53,7 +52,3 @@ def _read(path: Path) -> dict[str, int]:
         return {}
     is_known = isinstance(found, dict) and all(type(count) is int for count in found.values())
     return found if is_known else {}
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

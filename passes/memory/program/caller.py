@@ -10,7 +10,8 @@ from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr, VarBi
 from relaxjax.ir.inline import inline_functions
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.tuples import tensors_in
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import global_vars, used_vars
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
@@ -58,9 +59,7 @@ def callers_part(mod: IRModule, name: str, caller: Caller) -> CallersPart:
     flat = canonical_bindings(replace(function, body=seq)).body
     results = tuple(dict.fromkeys(_leaves(flat)))
     places = _places(function, name, adjoint, (*adjoint.body.bindings(), *flat.bindings()))
-    first: dict[Place, Var] = {}
-    for var, place in places.items():
-        first.setdefault(place, var)
+    first = {place: var for var, place in reversed(places.items())}
     names = {var: first[at] for var, at in places.items() if at[0] in caller.donate}
     free: dict[TensorType, deque[Place]] = defaultdict(deque)
     for at in caller.donate:
@@ -72,8 +71,7 @@ def callers_part(mod: IRModule, name: str, caller: Caller) -> CallersPart:
 
 def with_open_caller(mod: IRModule, name: str, caller: Caller) -> IRModule:
     """The module whose `caller` calls the adjoint `name` alone: what else it called is in it."""
-    function = mod[caller.name]
-    assert isinstance(function, Function)
+    function: Function = mod[caller.name]
     others = {n: f for n, f in mod.relax_functions().items() if n not in (name, caller.name)}
     if all(called.name not in others for called in global_vars(function)):
         return mod
@@ -142,12 +140,3 @@ def _placed(
         for _, ty in tensors_in(var.ty):
             if free.get(ty):
                 yield var, free[ty].popleft()
-
-
-def tensors_in(ty: Type | None, way: Place = ()) -> Iterator[tuple[Place, TensorType]]:
-    """The tensors in a type, and the way to each."""
-    if isinstance(ty, TensorType):
-        yield way, ty
-    elif isinstance(ty, TupleType):
-        for at, field in enumerate(ty.fields):
-            yield from tensors_in(field, (*way, at))

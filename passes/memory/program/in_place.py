@@ -32,8 +32,7 @@ def with_reads_first(
     `differentiated` are the positions of the parameters that its gradients are of. What a program
     `like` it knows of bindings is not found out again.
     """
-    function = mod[name]
-    assert isinstance(function, Function)
+    function: Function = mod[name]
     body = function.body.body
     assert isinstance(body, Tuple)
     order = _Order(Program.of(function, mod, name, like=like))

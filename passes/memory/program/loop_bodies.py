@@ -33,9 +33,7 @@ def loops_part(step: Function) -> CallersPart:
     places: dict[Var, Place] = {param: (at,) for at, param in enumerate(step.params)}
     for var, value in bound.items():
         note_place(places, var, value)
-    first: dict[Place, Var] = {}
-    for var, place in places.items():
-        first.setdefault(place, var)
+    first = {place: var for var, place in reversed(places.items())}
     written: list[Binding] = []
     in_place: dict[Var, Var | None] = {}
     for way, result in leaves(step.body.body, bound):

@@ -28,8 +28,7 @@ def with_matrix_rows(mod: IRModule, name: str) -> IRModule:
 
     That is where what they give is reshaped back. It is the very module where there is nothing.
     """
-    function = mod[name]
-    assert isinstance(function, Function)
+    function: Function = mod[name]
     rows = _MatrixRows(_reshaped_back(function))
     changed = expand_bindings(function, rows.value)
     if changed is function:

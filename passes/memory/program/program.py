@@ -134,11 +134,8 @@ class Program:
     @cached_property
     def foreign(self) -> frozenset[Var]:
         """The variables that are not of the adjoint, but of what calls it."""
-        return (
-            frozenset(b.var for b in self.callers_part.bindings)
-            if self.callers_part is not None
-            else frozenset()
-        )
+        part = self.callers_part
+        return frozenset(binding.var for binding in part.bindings) if part else frozenset()
 
     @cached_property
     def gradients(self) -> frozenset[Var]:

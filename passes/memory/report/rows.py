@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from relaxjax.ir.expr import TupleGetItem, Var
-from relaxjax.ir.span import Span
+from relaxjax.ir.span import Span, short_place
 from relaxjax.ir.tables import shown_bytes, shown_flops
 
 from ..loops.host_stacks import bytes_on_host
@@ -125,10 +124,9 @@ def _on_host(row: Row) -> Row:
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row as a table shows it."""
-    place = "-" if row.span is None else f"{Path(row.span.shown_file).name}:{row.span.line}"
     first, *others = row.needed_by or ("-",)
     needed = f"{first} and {len(others)} more" if others else first
-    return row.name, shown_bytes(row.bytes), place, needed, _decision(row)
+    return row.name, shown_bytes(row.bytes), short_place(row.span), needed, _decision(row)
 
 
 def _decision(row: Row) -> str:

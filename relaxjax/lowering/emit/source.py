@@ -22,6 +22,7 @@ from relaxjax.lowering.interpreter import holds_tensors
 from relaxjax.lowering.legalize import legalize
 from relaxjax.lowering.selection import selected, with_called
 from relaxjax.lowering.traits import calls_itself, compiles, needs_x64
+from relaxjax.ops import plain_jax
 
 from . import prelude
 from .bodies import Body, Program
@@ -31,7 +32,7 @@ from .writing import call
 
 # The functions that a file takes along, by their names.
 _HELPERS = {
-    name: value for home in (prelude, own_rules) for name, value in vars(home).items()
+    name: value for home in (prelude, plain_jax, own_rules) for name, value in vars(home).items()
     if inspect.isfunction(value) and value.__module__ == home.__name__
 }  # fmt: skip
 _RULES = {CUSTOM_GRADIENT: "gradient", CUSTOM_FORWARD: "forward", CUSTOM_JVP: "jvp"}

@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Call
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
+from relaxjax.ops import plain_jax
 from relaxjax.ops.declare import OpError
 
 from .operator import declare
@@ -22,26 +22,6 @@ from .training_forms import branch_of_platform, scan_as_relax, switch_as_relax
 
 Arrays: TypeAlias = tuple[Any, ...]
 Body: TypeAlias = Callable[..., Arrays]
-
-
-def scan_lowering(
-    body: Body,
-    *args: Any,
-    length: Any,
-    num_consts: int,
-    num_carry: int,
-    reverse: bool = False,
-    unroll: int = 1,
-) -> Arrays:
-    """`body(*consts, *carry, *x) -> (*carry, *y)` over the leading dimension of each x."""
-    consts, carry, xs = split(args, num_consts, num_carry)
-
-    def step(carry: Arrays, x: Arrays) -> tuple[Arrays, Arrays]:
-        results = body(*consts, *carry, *x)
-        return tuple(results[:num_carry]), tuple(results[num_carry:])
-
-    last, ys = lax.scan(step, carry, xs, length=length, reverse=reverse, unroll=unroll)
-    return (*last, *ys)
 
 
 def while_lowering(
@@ -52,27 +32,10 @@ def while_lowering(
     A condition of some leading dimensions, as mapping over a loop gives it, holds for each element
     by itself: what is done with one stays as it is.
     """
-    for_cond, for_body, carry = split(args, cond_consts, body_consts)
-
-    def holds(state: Arrays) -> Any:
-        return cond(*for_cond, *state)
-
-    def step(state: Arrays) -> Arrays:
-        return tuple(body(*for_body, *state))
-
-    def step_each(state: Arrays) -> Arrays:
-        going = holds(state)
-        return tuple(
-            jnp.where(lax.expand_dims(going, range(going.ndim, new.ndim)), new, old)
-            for new, old in zip(step(state), state, strict=True)
-        )
-
-    looped: Arrays
-    if jax.eval_shape(holds, carry).ndim == 0:
-        looped = lax.while_loop(holds, step, carry)
-    else:
-        looped = lax.while_loop(lambda state: jnp.any(holds(state)), step_each, carry)
-    return looped
+    for_cond, _, carry = split(args, cond_consts, body_consts)
+    is_one = jax.eval_shape(cond, *for_cond, *carry).ndim == 0
+    loop = plain_jax.while_loop if is_one else plain_jax.while_any
+    return loop(cond, body, *args, cond_consts=cond_consts, body_consts=body_consts)
 
 
 def switch_lowering(index: Any, *args: Any) -> Arrays:
@@ -162,7 +125,7 @@ scan = declare(
     "scan",
     "A loop over the leading dimension: body(*consts, *carry, *x) -> (*carry, *y).",
     _scan_type,
-    scan_lowering,
+    plain_jax.scan,
     training_form=scan_as_relax,
     facts={"loop": True},
 )

@@ -15,8 +15,9 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import ByResult, Op, fields_of, get_op
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.op import ByResult, Op, get_op
+from relaxjax.ir.tuples import leaf_types, leaves_by_type
+from relaxjax.ir.types import TensorType, Type
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import substitute, type_symbols
 from relaxjax.ops.declare import OpError
@@ -146,7 +147,7 @@ class _Pullback:
 
     def tensor_adjoint(self, index: int) -> Expr | None:
         """The adjoint of one tensor, as an expression of `g`; None where it is always zero."""
-        cotangents = [leaf for g in self.g if g is not None for leaf in _leaves(g)]
+        cotangents = [leaf for g in self.g if g is not None for leaf in leaves_by_type(g)]
         types = tuple(tensor.ty for tensor in self.tensors)
         together = self.op.name in _BY_ALL_ARGUMENTS
         chosen = tuple(filter(self.is_smooth, range(len(types)))) if together else (index,)
@@ -187,7 +188,9 @@ class _Pullback:
 
     def known_results(self) -> tuple[TensorType, ...] | None:
         """The types of the tensors that cotangents are of, where they say all."""
-        types = list(_tensor_types(self.out.ty))
+        # What is no tensor says nothing.
+        leaves = (ty for _, ty in leaf_types(self.out.ty))
+        types = [ty if isinstance(ty, TensorType) else TensorType() for ty in leaves]
         known = all(ty.dtype and ty.dims is not None and not type_symbols(ty) for ty in types)
         return tuple(types) if known and None not in self.g else None
 
@@ -298,22 +301,6 @@ def _is_zero(program: core.ClosedJaxpr) -> bool:
 def _smooth(values: Sequence[Any]) -> list[Any]:
     """Those of some arrays that can have a derivative."""
     return [value for value in values if jax.numpy.issubdtype(value.dtype, np.inexact)]
-
-
-def _tensor_types(ty: Type | None) -> Iterator[TensorType]:
-    """The types of the tensors of a result; of what is no tensor, one that says nothing."""
-    if isinstance(ty, TupleType):
-        for field in ty.fields:
-            yield from _tensor_types(field)
-    else:
-        yield ty if isinstance(ty, TensorType) else TensorType()
-
-
-def _leaves(g: Expr) -> list[Expr]:
-    """The adjoints of tensors in the adjoint of a result."""
-    if not isinstance(g.ty, TupleType):
-        return [g]
-    return [leaf for field in fields_of(g) for leaf in _leaves(field)]
 
 
 def compact(seq: SeqExpr) -> Expr:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Constant, Expr, Tuple, Var
 from relaxjax.ir.function import If, SeqExpr
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import FuncType, TensorType, TupleType
@@ -27,13 +27,11 @@ def scan_as_relax(
     builder = BlockBuilder()
     with builder.scope(taken=["carry", "x"]):
         with builder.scope():
-            values = [TupleGetItem(carry, index) for index in range(num_carry)]
-            values += [TupleGetItem(x, index) for index in range(len(xs.fields))]
-            done = _fields(builder.emit(Call(body, (*consts, *values))))
+            done = tuple(builder.emit(Call(body, (*consts, *carry, *x))))
             step = builder.sequence((Tuple(done[:num_carry]), Tuple(done[num_carry:])))
         function = builder.emit(make_function([carry, x], step, ret_ty=step.ty), "step")
         scanned = builder.emit(get_op("relax.scan")(function, init, xs, length, **options))
-        results = (_fields(builder.emit(TupleGetItem(scanned, part))) for part in (0, 1))
+        results = map(builder.emit, scanned)
         return builder.sequence(Tuple(tuple(field for part in results for field in part)))
 
 
@@ -71,8 +69,3 @@ def _chosen(
     with builder.scope():
         false = builder.sequence(_chosen(builder, index, earlier, operands))
     return builder.emit(If(is_last, true, false), "chosen")
-
-
-def _fields(value: Var) -> tuple[Expr, ...]:
-    assert isinstance(value.ty, TupleType)
-    return tuple(TupleGetItem(value, index) for index in range(len(value.ty.fields)))

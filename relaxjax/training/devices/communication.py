@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from jax.sharding import Mesh
@@ -13,7 +12,7 @@ from relaxjax.ir.expr import Call, GlobalVar, Tuple
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import variable_names
-from relaxjax.ir.span import Span
+from relaxjax.ir.span import Span, short_place
 from relaxjax.ir.tables import aligned, html_lines, html_table, shown_bytes
 from relaxjax.ir.walk import used_vars
 from relaxjax.lowering.collectives import Collective, axes_of_groups, collectives_of
@@ -144,16 +143,7 @@ def _exchange(found: Collective, mesh: Mesh, places: "_Places") -> Exchange:
 
 def _together(one: Exchange, other: Exchange) -> Exchange:
     times = None if one.times is None or other.times is None else one.times + other.times
-    return Exchange(
-        one.kind,
-        one.bytes + other.bytes,
-        times,
-        one.axes,
-        one.part,
-        one.value,
-        one.span,
-        one.is_overlapped,
-    )
+    return replace(one, bytes=one.bytes + other.bytes, times=times)
 
 
 class _Places:
@@ -188,8 +178,7 @@ class _Places:
     @cached_property
     def _parts(self) -> tuple[set[str], set[str]]:
         """The adjoint's own bindings: up to the last of what the loss returns, and those after."""
-        adjoint = self._mod[ADJOINT]
-        assert isinstance(adjoint, Function)
+        adjoint: Function = self._mod[ADJOINT]
         names, bindings = variable_names(adjoint), list(adjoint.body.bindings())
         result = adjoint.body.body
         fields = result.fields[:-1] if isinstance(result, Tuple) else (result,)
@@ -209,7 +198,6 @@ class _Places:
 
 def _row(one: Exchange) -> tuple[str, ...]:
     overlapped = {None: NOT_KNOWN, True: "yes", False: "no"}[one.is_overlapped]
-    line = "-" if one.span is None else f"{Path(one.span.shown_file).name}:{one.span.line}"
     return (
         one.kind,
         shown_bytes(one.bytes) + (" or more" if one.times is None else ""),
@@ -217,6 +205,6 @@ def _row(one: Exchange) -> tuple[str, ...]:
         NOT_KNOWN if one.axes is None else ", ".join(one.axes),
         one.part,
         one.value or NOT_KNOWN,
-        line,
+        short_place(one.span),
         overlapped,
     )

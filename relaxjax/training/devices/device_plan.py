@@ -10,14 +10,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.types import TensorType
 from relaxjax.ops.cost_rules import byte_count
-from relaxjax.trainable.arguments import Arguments
-from relaxjax.trainable.names import ADJOINT, OPTIMIZER
 from relaxjax.trainable.sharding import Distribution, Split, parts
 from relaxjax.trainable.sharding_rules import DATA, ShardingLike
-from relaxjax.trainable.storage import params_of, states_of
 
 from .hardware import Hardware
 from .step_counts import StepCounts, extrapolated
@@ -135,22 +131,10 @@ def predicted(
     )
 
 
-def held_bytes(mod: IRModule, spread: Distribution) -> int:
+def held_bytes(variables: Mapping[str, Sequence[Var]], spread: Distribution) -> int:
     """The bytes of parameters, states and a batch on each device, as a mesh splits them."""
-    arguments = Arguments.of(mod, ADJOINT)
-    params, _ = params_of(mod, arguments.params)
-    state = mod[OPTIMIZER].params[2].ty
-    assert isinstance(state, TupleType)
-    optimizer, _ = states_of(mod, [Var(str(n), ty) for n, ty in enumerate(state.fields)])
-    groups = {
-        "params": params,
-        "states": arguments.states,
-        "optimizer": optimizer,
-        "inputs": arguments.inputs,
-        "targets": arguments.targets,
-    }
     total = 0
-    for group, vars_ in groups.items():
+    for group, vars_ in variables.items():
         splits = spread.group(group)
         total += sum(_part(var, splits.get(var.name, ()), spread) for var in vars_)
     return total

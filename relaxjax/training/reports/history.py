@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -60,12 +61,9 @@ class History(list[EpochReport]):
         """The reports as JSON has them; NaN and infinities, which it does not have, are None."""
         return [
             {
-                "epoch": report.epoch,
-                "epochs": report.epochs,
+                **asdict(report),
                 "loss": _finite(report.loss),
                 "metrics": {name: _finite(value) for name, value in report.metrics.items()},
-                "steps": report.steps,
-                "seconds": report.seconds,
             }
             for report in self
         ]

@@ -1,6 +1,6 @@
 """What can be asked of a program, where TVM has it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from relaxjax.dpl import get_var2val as get_var2val
 from relaxjax.ir import IRModule, check, walk
@@ -8,6 +8,7 @@ from relaxjax.ir.dead_code import remove_all_unused as remove_all_unused
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.infer import is_pure_call
+from relaxjax.ir.reached import reached
 from relaxjax.script.purity import impure_call
 
 
@@ -80,28 +81,15 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
     """The functions that call themselves, and the groups of those that call one another."""
     functions = mod.relax_functions()
     calls = {name: {var.name for var in walk.global_vars(f)} for name, f in functions.items()}
-    reached = {name: _reached(name, calls) for name in functions}
+    leads_to = {name: set(reached(calls[name], lambda n: calls.get(n, ()))) for name in functions}
     groups: list[list[GlobalVar]] = []
     placed: set[str] = set()
     for name in functions:
-        if name in reached[name] and name not in placed:
-            group = [
-                other for other in functions if other in reached[name] and name in reached[other]
-            ]
+        if name in leads_to[name] and name not in placed:
+            group = [n for n in functions if n in leads_to[name] and name in leads_to[n]]
             placed.update(group)
             groups.append([mod.get_global_var(other) for other in group])
     return groups
-
-
-def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
-    """The functions that the calls of one lead to."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        following = calls.get(waiting.pop(), set()) - found
-        found |= following
-        waiting += following
-    return found
 
 
 def computable_at_compile_time(func: Function) -> list[Var]:

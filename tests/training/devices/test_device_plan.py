@@ -85,6 +85,7 @@ from relaxjax.training.devices.device_plan import Candidate, held_bytes, predict
 from relaxjax.training.from_jax import training_of
 from relaxjax.training.devices.hardware import BUILT_IN
 from relaxjax.training.devices.step_counts import counted
+from relaxjax.training.layout import Layout
 
 device_plan.MOST_VIRTUAL = 8  # so that all below are too many
 WIDTH, LAYERS, SAMPLES, LENGTH, WORDS = 128, 8, 128, 32, 256
@@ -128,7 +129,7 @@ def module(candidate, rolled):
 def error(rolled, *how):
     one = Candidate(*how)
     mod = module(one, rolled)
-    held = held_bytes(mod, Distribution.of(mod))
+    held = held_bytes(Layout.of(mod).variables, Distribution.of(mod))
     probes = [counted(module(p, rolled), p.mesh) for p in one.probes()]
     found = predicted(one, probes, held, BUILT_IN["h100"], "float32").counts
     there = counted(mod, one.mesh)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.tuples import tensors_in
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.cost_rules import elements
 
-from ...program.caller import Place, tensors_in
+from ...program.caller import Place
 from ...program.program import Program
 from ...program.schedule import Task, Value, Wait
 from ...program.step import Step, size_of

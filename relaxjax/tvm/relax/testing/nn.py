@@ -141,8 +141,7 @@ class Linear(Module):
 
 def init_params(mod: IRModule) -> list[NDArray]:
     """Zeros for the parameters of `main`: those whose names do not begin with `data`."""
-    main = mod["main"]
-    assert isinstance(main, Function)
+    main: Function = mod["main"]
     params = [param for param in main.params if not param.name.startswith("data")]
     return [array(np.zeros(_known_shape(param), "float32")) for param in params]
 

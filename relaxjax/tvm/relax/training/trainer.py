@@ -112,8 +112,7 @@ def _backbone(mod: IRModule, param_num: int) -> IRModule:
                 f"the module has neither a function `{BACKBONE}`, which takes inputs and then "
                 f"parameters, nor `{PREDICT}`, which takes parameters and then inputs"
             )
-        predict = mod[PREDICT]
-        assert isinstance(predict, Function)
+        predict: Function = mod[PREDICT]
         order = (*predict.params[param_num:], *predict.params[:param_num])
         renamed = predict.with_attr("global_symbol", BACKBONE)
         mod = mod.without_functions(PREDICT).with_function(BACKBONE, replace(renamed, params=order))

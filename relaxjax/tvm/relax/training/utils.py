@@ -14,6 +14,6 @@ def append_loss(
     """A function that applies a loss to the first outputs of a backbone."""
     name = "backbone" if new_func_name != "backbone" else "original"
     mod = IRModule({name: orig_func.with_attr("global_symbol", name)})
-    appended = AppendLoss(name, loss_func, num_backbone_outputs, new_func_name)(mod)[new_func_name]
-    assert isinstance(appended, Function)
+    mod = AppendLoss(name, loss_func, num_backbone_outputs, new_func_name)(mod)
+    appended: Function = mod[new_func_name]
     return appended

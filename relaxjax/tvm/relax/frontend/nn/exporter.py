@@ -98,7 +98,7 @@ def _argument(builder: BlockBuilder, value: Expr, ty: Type | None) -> Any:
         assert ty.values is not None
         return ty.values[0]
     assert isinstance(ty, TupleType)
-    fields = [builder.emit(TupleGetItem(value, place)) for place in range(len(ty.fields))]
+    fields = list(map(builder.emit, value))
     return [_argument(builder, var, var.ty) for var in fields]
 
 
