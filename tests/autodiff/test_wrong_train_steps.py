@@ -1,0 +1,212 @@
+"""Training steps of losses in JAX that are given what is wrong: the error says what."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import optax.contrib
+import pytest
+from adjoint_checks import signed_array
+
+import relaxjax
+from relaxjax.optim import SGD
+
+PARAMS = {"w0": signed_array(8, 16), "b0": jnp.zeros((1, 16)), "w1": signed_array(16, 3, seed=1)}
+BATCH = signed_array(32, 8, seed=2), signed_array(32, 3, seed=3)
+
+
+def loss(params: Any, batch: Any) -> Any:
+    inputs, targets = batch
+    hidden = jnp.tanh(inputs @ params["w0"] + params["b0"])
+    return jnp.mean((hidden @ params["w1"] - targets) ** 2)
+
+
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "integer": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"a": jnp.ones(2), "n": jnp.arange(3)}),
+        (
+            "params['n'] is of dtype int32, which has no gradient: parameters are of "
+            "floating-point dtype; keep it in the model state"
+        ),
+    ),
+    "complex": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"z": jnp.ones(2, "complex64")}),
+        (
+            "params['z'] is of dtype complex64, which optimizers here do not move: give its real "
+            "and its imaginary part as two parameters"
+        ),
+    ),
+    "one array twice": (
+        lambda: given_twice(lambda state: BATCH, lambda w: {**PARAMS, "w0": w, "w2": w}),
+        (
+            "state.params['w0'] and state.params['w2'] are one array, and a step uses up the "
+            "memory of its state: give a copy of it, by `jnp.copy`"
+        ),
+    ),
+    "the state as a batch": (
+        lambda: given_twice(
+            lambda state: (BATCH[0], state.params["y"]),
+            lambda w: {**PARAMS, "w0": w, "y": BATCH[1] + 1},
+        ),
+        "state.params['y'] and batch[1] are one array",
+    ),
+    "another optimizer's state": (
+        lambda: relaxjax.train_step(loss, optax.adam(0.1))[1](
+            relaxjax.train_step(loss, optax.sgd(0.1))[0](PARAMS), BATCH
+        ),
+        (
+            "the state of the optimizer has 0 arrays, but this optimizer has another number of "
+            "them for such parameters: give a step the state that its own `init` began"
+        ),
+    ),
+    "parameters that are gone": (
+        lambda: stepped_state({**PARAMS, "w0": gone(PARAMS["w0"])}),
+        "params['w0'] was given to a program that used it up, by donation, and is gone",
+    ),
+    "a batch that is gone": (
+        lambda: stepped_state(PARAMS, (gone(BATCH[0]), BATCH[1])),
+        "batch[0] was given to a program that used it up, by donation, and is gone",
+    ),
+    "a loss that takes a key": (
+        lambda: stepped(lambda params, batch, key: loss(params, batch)),
+        "the loss is called as loss(params, batch), with a model state or a random key where",
+    ),
+    "a derivative of a step": (
+        lambda: jax.grad(
+            lambda scale: stepped_state(jax.tree.map(lambda array: scale * array, PARAMS))[1]
+        )(1.0),
+        "a training step has no derivative: take `relaxjax.value_and_grad` of the loss",
+    ),
+    "a derivative by the batch": (
+        lambda: jax.grad(lambda x: stepped_state(PARAMS, (x, BATCH[1]))[1])(BATCH[0]),
+        "a training step has no derivative: take `relaxjax.value_and_grad` of the loss",
+    ),
+    "a derivative by what the loss takes from around": (
+        lambda: jax.grad(lambda scale: stepped(lambda p, b: scale * loss(p, b))[1])(1.0),
+        "a training step has no derivative: take `relaxjax.value_and_grad` of the loss",
+    ),
+    "another mode": (
+        lambda: stepped(lambda params, s, batch: (loss(params, batch), ("b", None)), "a"),
+        "the loss returns the model state as 'b', but it was given as 'a': a step changes arrays",
+    ),
+    "no array for one": (
+        lambda: stepped(lambda params, s, batch: (loss(params, batch), ("b", None)), jnp.ones(2)),
+        "the loss returns the model state as 'b', but it was given as an array",
+    ),
+    "nothing": (lambda: relaxjax.train_step(loss, SGD(0.1))[0]({}), "params has no array to train"),
+    "unhashable": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"a": jnp.ones(2), "s": {1, 2}}),
+        "the leaf ['s'] is a set, which is no array and cannot be hashed",
+    ),
+    "a parameter of another library": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0]({**PARAMS, "w1": Foreign()}),
+        "the leaf ['w1'] is a Foreign, an array of another library, which a step would take for an",
+    ),
+    "a batch of another library": (
+        lambda: stepped_state(PARAMS, (BATCH[0], Foreign())),
+        "the leaf [1] is a Foreign, an array of another library",
+    ),
+    "a number as a key": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0](PARAMS, key=3),
+        "`key` must be one key such as jax.random.key(0), but it is 3",
+    ),
+    "two keys": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0](
+            PARAMS, key=jax.random.split(jax.random.key(0))
+        ),
+        "must be one key such as jax.random.key(0), but it is of dtype key<fry> and shape (2,)",
+    ),
+    "a budget and a policy": (
+        lambda: stepped_state(PARAMS, memory_budget="50%", memory_policy="free"),
+        "a memory budget and a memory policy are given, but a plan goes by one of them: leave the",
+    ),
+    "optimizer": (
+        lambda: relaxjax.train_step(loss, 0.1),
+        (
+            "the optimizer must be a gradient transformation such as optax.adamw(1e-3), or one of "
+            "relaxjax.optim such as Adam(1e-3), but it is 0.1"
+        ),
+    ),
+    "loss": (
+        lambda: relaxjax.train_step(1.0, SGD(0.1)),  # type: ignore[arg-type]
+        "the loss must be a function of arrays, found 1.0",
+    ),
+    "state": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[1](PARAMS, BATCH),  # type: ignore[arg-type]
+        "a step takes the state that `init(params)` gives, found dict",
+    ),
+    "no scalar": (
+        lambda: stepped(lambda params, batch: batch[0] @ params["w0"]),
+        (
+            "a loss must be one scalar of floating-point dtype, but the function returned "
+            "float32 of shape (32, 16)"
+        ),
+    ),
+    "no new state": (
+        lambda: stepped(lambda params, state, batch: (loss(params, batch), state), jnp.ones(2)),
+        (
+            "a loss with a model state must return `(value, (model_state, aux))`, with None for no "
+            "aux, but beside the value it returned "
+        ),
+    ),
+    "another nesting": (
+        lambda: stepped(lambda params, s, batch: (loss(params, batch), ([s], None)), jnp.ones(2)),
+        (
+            "the loss returns a model state nested as PyTreeDef([*]), but it was given one nested "
+            "as PyTreeDef(*): a step must leave that as it is"
+        ),
+    ),
+    "another type": (
+        lambda: stepped(
+            lambda params, s, batch: (loss(params, batch), ({"m": s["m"][:1]}, None)),
+            {"m": jnp.ones(2)},
+        ),
+        (
+            "the loss returns the model state['m'] as float32 of shape (1,), but it was given as "
+            "float32 of shape (2,)"
+        ),
+    ),
+}
+
+
+def given_twice(batch: Callable[[Any], Any], params: Callable[[Any], Any]) -> Any:
+    init, step = relaxjax.train_step(loss, SGD(0.1))
+    own = jax.tree.map(jnp.copy, PARAMS)
+    state = replace(init(own), params=params(own["w0"]))
+    return step(state, batch(state))
+
+
+def stepped_state(params: Any, batch: Any = BATCH, **options: Any) -> Any:
+    init, step = relaxjax.train_step(loss, SGD(0.1), **options)
+    return step(init(params), batch)
+
+
+def gone(array: Any) -> Any:
+    """A copy of an array, whose memory a program took."""
+    copy = jnp.array(array)
+    copy.delete()
+    return copy
+
+
+class Foreign:
+    """An array as other libraries have them, which JAX does not take."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.ones(2, dtype or "float32")
+
+
+def stepped(loss: Callable[..., Any], *states: Any) -> Any:
+    init, step = relaxjax.train_step(loss, SGD(0.1))
+    return step(init(PARAMS, *states), BATCH)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_say_what_is_wrong(name: str) -> None:
+    call, message = WRONG[name]
+    with pytest.raises((TypeError, ValueError, RuntimeError), match=re.escape(message)):
+        call()
