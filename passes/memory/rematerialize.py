@@ -73,7 +73,8 @@ def Rematerialize(
 
     From 2.75 MiB on, it keeps sums and functions such as exp as well, because caches are read
     sooner. Where "auto" or "free" keeps everything, what the gradients of kernels read in another
-    order waits for them, so that it is there once. A plan may save enough once it does.
+    order waits for them, so that it is there once. A plan may save enough once it does. Where that
+    of "auto" is predicted to take less then, "free" is that.
 
     "offload" is for GPUs and TPUs: what "free" keeps goes to the memory of the host, by
     OffloadResiduals, within `budget_bytes` if that is given as well, by predicted bytes. On a CPU
@@ -190,7 +191,8 @@ def _decided(
         is_as_written = found.planner.program is first.program and not found.plan.changes
         if policy == "none" or asked or not is_as_written:
             return found
-        return with_late_data(forms, mod, forms.chooser(mod), "free")
+        others = with_late_data(forms, mod, forms.chooser(mod), "free"), by_default(forms)
+        return min(others, key=lambda other: other.plan.peak)
     plans = KeptPlans(mod, (name, *options, caller))
     kept = plans.read(lambda number: forms.chooser(forms.module(number)).planner)
     if kept is not None:
