@@ -18,6 +18,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 import beside_jax  # noqa: E402  # found by the path above
+import compile_parts  # noqa: E402  # found by the path above
 import drop_in  # noqa: E402  # found by the path above
 import libraries  # noqa: E402  # found by the path above
 import long_sequences  # noqa: E402  # found by the path above
@@ -90,6 +91,13 @@ def test_losses_in_jax_are_measured_by_gradients_of_which_both_say_the_same(name
     found = drop_in.ratios(LOSSES[name](Draws()), rounds=1)
     assert len(found) == 4
     assert all(np.isfinite(ratio) and ratio > 0 for ratio in found)
+
+
+def test_the_parts_of_compiling_are_parts_of_what_jax_takes() -> None:
+    found = compile_parts.shares(LOSSES["normalizing flow"](Draws()))
+    assert all(share > 0 for share in found)
+    assert found.python_of_jax + found.xla_of_jax == pytest.approx(1)
+    assert found.whole - found.python == pytest.approx(found.without_passes - found.python_of_jax)
 
 
 def test_a_loss_of_a_library_is_measured_by_gradients_of_which_all_say_the_same() -> None:
