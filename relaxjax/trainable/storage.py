@@ -14,9 +14,8 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.layout import Order, inverse
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.trainable.names import OPTIMIZER
 
-from .names import PARAM_NUM, STORED_OPTIM_STATES, STORED_PARAMS
+from .names import OPTIMIZER, PARAM_NUM, STORED_OPTIM_STATES, STORED_PARAMS
 from .records import by_name, read, written
 
 

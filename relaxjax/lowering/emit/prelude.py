@@ -9,7 +9,6 @@ from functools import wraps
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
