@@ -20,8 +20,10 @@ from .losses import class_log_probability, class_loss
 from .norms import norm, norm_with_shift
 from .pooling import max_pooling, mean_pooling, sum_pooling
 from .products import product
+from .put_back import put_back
 from .reading import Reading, View, raises
 from .softmax import log_softmax, softmax
+from .stacked_products import stacked_product
 
 
 @raises("lax.transpose")
@@ -52,6 +54,8 @@ RULES = (
     Laws([nothing_less, sort, convolution, max_pooling, mean_pooling, product]),
     Laws([transpose, sum_pooling, softmax, log_softmax, class_loss, gelu, silu, norm_with_shift]),
     Laws([class_log_probability, norm, attention]),
+    Laws([stacked_product]),
+    Laws([put_back]),
 )
 
 

@@ -29,7 +29,12 @@ def _matmul(x1: Any, x2: Any, out_dtype: str | None) -> Any:
 
 
 def _folded_matmul(x1: Any, x2: Any, dtype: Any) -> Any:
-    """Batch dimensions before a single matrix made one: XLA's backward of the plain form copies."""
+    """Batch dimensions before a single matrix made one: XLA's backward of the plain form copies.
+
+    So does it with a stack of matrices, unless the rows that they have in common are repeated.
+    """
+    if x1.ndim == 2 < x2.ndim and x1.shape[0] <= x2.shape[-1]:
+        x1 = jnp.broadcast_to(x1, (*x2.shape[:-2], *x1.shape))
     if x1.ndim < 3 or x2.ndim != 2:
         return jnp.matmul(x1, x2, preferred_element_type=dtype)
     rows = lax.reshape(x1, (element_count(x1.shape[:-1]), x1.shape[-1]))

@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Var
 from ..program.cuts import Boundaries, cheapest_cut
 from ..program.program import Program
 from ..program.step import Step, size_of
+from .descent import lowered
 from .ordering import PLACED_BY_DEFAULT, ordered
 from .plan import Plan
 from .search import Search
@@ -31,6 +32,8 @@ _SMALL = 64
 _TRIES = 3000
 # And so many are that many that a plan takes tenths of a second to look at: fewer are tried.
 _LARGE = 2000
+# So many steps may be looked at where plans with one value less are tried, one plan after another.
+_TRIES_OF_STEPS = 60_000
 # After so many in turn that are no better, with as much kept as "balanced" asks for, plans of yet
 # more segments are not either: they come to much the same.
 _IN_VAIN = 2
@@ -56,7 +59,7 @@ _SPARE = 1.05
 _HOPES = (1.15, 1.0, 1.15, 1.0)
 # What "free" and "balanced" may compute a second time, as shares of the whole program.
 FREE = 0.05
-BALANCED = 0.12
+BALANCED = 0.125
 
 
 class Planner:
@@ -156,7 +159,8 @@ class Planner:
             best = min(best, least, key=_by_peak)
             if in_vain == _IN_VAIN:
                 break
-        return best
+        tries = _TRIES_OF_STEPS // max(1, len(self.program.steps))
+        return lowered(best, self._without, lambda plan: plan.extra <= most, tries)
 
     def within(self, budget: int) -> Plan | None:
         """The plan that computes least again among those found whose peak is in the budget."""
@@ -235,6 +239,12 @@ class Planner:
         if kept not in self._plans:
             self._plans[kept] = Plan(self.program, kept, late=True)
         return self._plans[kept]
+
+    def _without(self, plan: Plan, var: Var) -> Plan | None:
+        """A plan that computes one value more again, None where that is not to be."""
+        if var not in plan.kept or var in self._decided(frozenset()):
+            return None
+        return self.plan_of(plan.kept - {var})
 
     def _keeping(self, plan: Plan, kept: frozenset[Var]) -> Plan:
         """The plan with the same orders that keeps these values."""

@@ -67,11 +67,15 @@ class Placement:
         """The bytes of the block of memory that they all lie in, with what is between them."""
         return heap_size(self.lives.values())
 
+    def first(self, buffer: Buffer) -> Buffer:
+        """What had the memory first that a buffer lies in."""
+        return self.takers.get(buffer, buffer)
+
     def held(self, time: int) -> dict[Buffer, int]:
         """What takes bytes while the kernel at a place runs, with their number."""
         last: dict[Buffer, Buffer] = {}
         for kernel in self.order[: time + 1]:
-            last[self.takers.get(kernel.buffer, kernel.buffer)] = kernel.buffer
+            last[self.first(kernel.buffer)] = kernel.buffer
         return {
             last[first]: size
             for first, (start, end, size) in self.lives.items()
