@@ -64,9 +64,10 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
     """Write calls of `lax.*`, and idioms of them, as the operators of `relax.*` that they compute.
 
     Those have formulations by platform and gradients in closed form, and are what other passes
-    know: convolutions, pooling, products with a matrix, softmax and its logarithm, the cross
-    entropy of classes, batch, layer, instance and root-mean-square norms, ReLU, GELU, SiLU, sorts
-    and attention, in the forms in which programs that come in from JAX have them.
+    know: convolutions, pooling, products with a matrix or with each of a stack, softmax and its
+    logarithm, the cross entropy of classes, batch, layer, instance and root-mean-square norms,
+    ReLU, GELU, SiLU, sorts and attention, in the forms in which programs that come in from JAX have
+    them. What lies between two orders of axes is computed in the first one.
 
     A call stays where the operator would not compute the same up to rounding: where it asks for a
     precision, or for sums of another dtype than its own, or where axes do not fit together. GELU

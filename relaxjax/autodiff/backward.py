@@ -26,6 +26,7 @@ from relaxjax.passes import (
     InlinePrivateFunctions,
     LegalizeOps,
     MultiplyRowsOnce,
+    NarrowProducts,
     PassContext,
     RaiseOps,
     Rematerialize,
@@ -81,6 +82,7 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
         EliminateCommonSubexpr(),
         CanonicalizeBindings(),
         SumsAsProducts(),
+        NarrowProducts(),
         StoreDraws(),
         StoreResults(ADJOINT),
     ):

@@ -69,6 +69,12 @@ OTHERS = {
             ["p = L.mul(a, b)", "y = L.reduce_sum(p, axes=[2])"],
         )
     ],
+    "narrow_product": [
+        (
+            'a: R.Tensor((128, 128), "float32"), b: R.Tensor((128, 3), "float32")',
+            ["y = L.dot_general(a, b, dimension_numbers=[[[0], [0]], [[], []]])"],
+        )
+    ],
     "product_with_sum": [(MATRICES, ["s = R.add(b, c)", "y = R.matmul(a, s)"])],
     "product_in_order": [(FACTORS, ["p = R.matmul(b, c)", "y = R.matmul(a, p)"])],
     "rows_of_take": [

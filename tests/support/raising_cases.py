@@ -116,6 +116,34 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         [f"y = {PRODUCT}"],
         ["m = R.reshape(w, (3, 10))", "p = R.matmul(x, m)", "y = R.reshape(p, (2, 4, 5, 2))"],
     ),
+    "stacked_product": (
+        'x: R.Tensor((2, 3), "float32"), w: R.Tensor((4, 3, 5), "float32")',
+        ["s = L.sin(x)", "y = L.dot_general(s, w, dimension_numbers=[[[1], [1]], [[], []]])"],
+        ["s = L.sin(x)", "p = R.matmul(s, w)", "y = R.permute_dims(p, axes=[1, 0, 2])"],
+    ),
+    "stacked_product, with the stack first": (
+        'x: R.Tensor((2, 4, 3), "float32"), w: R.Tensor((4, 3, 5), "float32")',
+        ["s = L.sin(x)", "y = L.dot_general(w, s, dimension_numbers=[[[1], [2]], [[0], [1]]])"],
+        [
+            "s = L.sin(x)",
+            "t = R.permute_dims(s, axes=[1, 0, 2])",
+            "p = R.matmul(t, w)",
+            "y = R.permute_dims(p, axes=[0, 2, 1])",
+        ],
+    ),
+    "put_back": (
+        'x: R.Tensor((2, 4, 3), "float32"), b: R.Tensor((3,), "float32")',
+        [
+            "t = R.permute_dims(x, axes=[1, 2, 0])",
+            "r = L.broadcast_in_dim(b, shape=[4, 3, 2], broadcast_dimensions=[1])",
+            "s = L.add(t, r)",
+            "y = R.permute_dims(s, axes=[2, 0, 1])",
+        ],
+        [
+            "r = L.broadcast_in_dim(b, shape=[2, 4, 3], broadcast_dimensions=[2])",
+            "y = L.add(x, r)",
+        ],
+    ),
     "product, summed over two axes": (
         'x: R.Tensor((5, 2, 3), "float32"), w: R.Tensor((4, 2, 3), "float32")',
         ["y = L.dot_general(x, w, dimension_numbers=[[[1, 2], [1, 2]], [[], []]])"],

@@ -39,6 +39,7 @@ LOWERED = [
     "EliminateCommonSubexpr",
     "CanonicalizeBindings",
     "SumsAsProducts",
+    "NarrowProducts",
     "StoreDraws",
     "StoreResults",
     "PlanStepMemory",
