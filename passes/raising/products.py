@@ -20,12 +20,13 @@ from .writing import in_order, of_shape
 def product(call: Call, reading: Reading) -> Expr | None:
     """The last axes of a tensor times the first or last ones of another.
 
-    A matrix may come first, as equinox has its weights: the result has its axis first then.
+    A matrix may come first, as equinox has its weights: the result has its axis first then. What
+    asks for a precision, or is of two dtypes, stays a `lax.dot_general`, of two matrices.
     """
-    if not of_one_float(call) or asks_for_precision(call):
-        return None
     (left, right), batch = call.attrs["dimension_numbers"]
     x, w = call.args
+    if not of_one_float(call) or asks_for_precision(call):
+        return _of_rows(call)
     if batch != ((), ()) or not 0 < len(left) < known_ndim(x) or known_ndim(w) < 2:
         return None
     dims = known_dims(call)
@@ -35,6 +36,19 @@ def product(call: Call, reading: Reading) -> Expr | None:
         return None if turned is None else in_order(turned, order)
     found = _times(x, left, w, right)
     return None if found is None or dims is None else of_shape(found, dims)
+
+
+def _of_rows(call: Call) -> Expr | None:
+    """The very product, of a tensor as one matrix: its adjoints are products of two, then."""
+    (left, right), batch = call.attrs["dimension_numbers"]
+    (x, w), dims = call.args, known_dims(call)
+    sizes, last = static_dims(x.ty), known_ndim(x) - 1
+    if batch != ((), ()) or left != (last,) or last < 2 or known_ndim(w) != 2 or sizes is None:
+        return None
+    rows = of_shape(x, [math.prod(sizes[:-1]), sizes[-1]])
+    numbers = ((1,), right), batch
+    found = get_op("lax.dot_general")(rows, w, **{**call.attrs, "dimension_numbers": numbers})
+    return None if dims is None else of_shape(found, dims)
 
 
 def _times(x: Expr, left: tuple[int, ...], w: Expr, right: tuple[int, ...]) -> Expr | None:

@@ -20,6 +20,7 @@ POOL = 'pool_size=[2, 3], strides=[2, 1], padding=[0, 1, 1, 1], layout="NHWC"'
 ROWS = 'x: R.Tensor((3, 5), "float32")'
 NORM = f'{ROWS}, g: R.Tensor((5,), "float32"), b: R.Tensor((5,), "float32")'
 TEXTS = 'x: R.Tensor((2, 4, 3), "float32"), w: R.Tensor((3, 5), "float32")'
+OF_ROWS = "L.dot_general(x, w, dimension_numbers=[[[1], [0]], [[], []]])"
 PRODUCT = "L.dot_general(x, w, dimension_numbers=[[[2], [0]], [[], []]])"
 SCORES = f'{ROWS}, t: R.Tensor((3, 1), "int32")'
 HEADS = ", ".join(f'{name}: R.Tensor((2, 4, 3, 5), "float32")' for name in "qkv")
@@ -111,6 +112,15 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         [f"y = R.nn.avg_pool2d(x, {POOL}, count_include_pad=True)"],
     ),
     "product": (TEXTS, [f"y = {PRODUCT}"], ["y = R.matmul(x, w)"]),
+    "product, with wider sums": (
+        TEXTS.replace("float32", "float16"),
+        [f"y = {PRODUCT[:-1]}, preferred_element_type='float32')"],
+        [
+            "r = R.reshape(x, (8, 3))",
+            f"p = {OF_ROWS.replace('x', 'r')[:-1]}, preferred_element_type='float32')",
+            "y = R.reshape(p, (2, 4, 5))",
+        ],
+    ),
     "product, with several axes left": (
         'x: R.Tensor((2, 4, 3), "float32"), w: R.Tensor((3, 5, 2), "float32")',
         [f"y = {PRODUCT}"],

@@ -9,13 +9,12 @@ from raising_cases import (
     IMAGES,
     NORM,
     NOTHINGS,
+    OF_ROWS,
     PRECISE,
-    PRODUCT,
     ROWS,
     SHIFT,
     SHIFTED,
     SPREAD,
-    TEXTS,
     text,
 )
 from rewriting import check_kept, check_rewrite
@@ -34,8 +33,8 @@ OTHERS: dict[str, tuple[str, list[str]]] = {
     "precision": (IMAGES, [f"y = {CONV % ('[1, 1]', '[1, 1]', PRECISE)}"]),
     "spread and strided": (IMAGES, [f"y = {CONV % ('[2, 2]', '[2, 2]', '')}"]),
     "wider sums": (
-        TEXTS.replace("float32", "float16"),
-        [f"y = {PRODUCT[:-1]}, preferred_element_type='float32')"],
+        'x: R.Tensor((2, 3), "float16"), w: R.Tensor((3, 5), "float16")',
+        [f"y = {OF_ROWS[:-1]}, preferred_element_type='float32')"],
     ),
     "another axis": (
         'x: R.Tensor((2, 3, 4), "float32"), w: R.Tensor((3, 5), "float32")',
