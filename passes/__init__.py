@@ -51,6 +51,7 @@ from .memory.offload import OffloadResiduals as OffloadResiduals
 from .memory.program.step import MemoryPlanError as MemoryPlanError
 from .memory.rematerialize import Rematerialize as Rematerialize
 from .memory.store_draws import StoreDraws as StoreDraws
+from .memory.store_levels import StoreLevels as StoreLevels
 from .memory.store_results import StoreResults as StoreResults
 from .operators.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
 from .operators.backward_fold_scale_axis import BackwardFoldScaleAxis as BackwardFoldScaleAxis

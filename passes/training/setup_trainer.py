@@ -15,6 +15,7 @@ from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.memory.loops.update_in_loops import UpdateInLoops
 from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.store_draws import StoreDraws
+from relaxjax.passes.memory.store_levels import StoreLevels
 from relaxjax.passes.memory.store_results import StoreResults
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
@@ -101,8 +102,8 @@ def SetupTrainer(
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds MultiplyRowsOnce,
-    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, NarrowProducts, StoreDraws,
-    StoreResults, PlanStepMemory, for which `memory_budget` and `memory_policy` are, and
+    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, NarrowProducts, StoreLevels,
+    StoreDraws, StoreResults, PlanStepMemory, for which `memory_budget` and `memory_policy` are, and
     UpdateInLoops.
 
     The attribute `made_of` holds digests of the model, the loss and the optimizer as they are
@@ -240,6 +241,7 @@ def step_passes(
             CanonicalizeBindings(),
             SumsAsProducts(),
             NarrowProducts(),
+            StoreLevels(),
             StoreDraws(),
             StoreResults(ADJOINT),
             PlanStepMemory(options.memory_budget, options.memory_policy),

@@ -32,6 +32,7 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
     StoreDraws,
+    StoreLevels,
     StoreResults,
     SumsAsProducts,
 )
@@ -83,6 +84,7 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
         CanonicalizeBindings(),
         SumsAsProducts(),
         NarrowProducts(),
+        StoreLevels(),
         StoreDraws(),
         StoreResults(ADJOINT),
     ):

@@ -40,6 +40,7 @@ LOWERED = [
     "CanonicalizeBindings",
     "SumsAsProducts",
     "NarrowProducts",
+    "StoreLevels",
     "StoreDraws",
     "StoreResults",
     "PlanStepMemory",
