@@ -119,6 +119,10 @@ def test_json_that_is_none() -> None:
 def test_json_that_torch_does_not_write() -> None:
     text = refusal(with_model(lambda data: data.pop("graph_module")))
     assert f"`{MODEL}` is not what torch writes (KeyError: 'graph_module')" in text
+    text = refusal(with_model(lambda data: nodes(data)[0]["inputs"][0].update(arg={})))
+    assert f"`{MODEL}` is not what torch writes (ValueError: not enough values" in text
+    text = refusal(lambda entries: edited(entries, WEIGHTS, lambda data: data.update(config=["a"])))
+    assert f"`{WEIGHTS}` is not what torch writes (AttributeError: " in text
 
 
 def test_another_format() -> None:
