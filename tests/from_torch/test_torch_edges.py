@@ -9,6 +9,7 @@ from aten_results import slopes, value
 from relaxjax.torch.aten import TABLE
 
 ROWS = np.arange(12, dtype="float32").reshape(4, 3)
+GROUPS = {"weight": None, "bias": None, "N": 0, "C": 4, "HxW": 3, "group": 2, "eps": 1e-5}
 IDS = np.array([[1, 2, 2], [0, 2, 3]])
 NUMBERS = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3], [5, 8, 9, 7, 9]], "float32")[None, None]
 
@@ -78,10 +79,12 @@ def test_a_scalar_and_its_slope_below_zero() -> None:
         ("repeat.default", (0,), {"repeats": [0, 2]}),
         ("view.default", (3, 0, 2), {"size": [0, 5]}),
         ("reshape.default", (0, 4), {"shape": [2, 0, 3]}),
+        ("flatten.using_ints", (0, 2, 3), {"start_dim": 1}),
     ],
 )
 def test_the_shape_of_nothing(name: str, shape: Any, options: Any) -> None:
-    wanted = {"repeats": (0, 0), "size": (0, 5), "shape": (2, 0, 3)}[next(iter(options))]
+    shapes = {"repeats": (0, 0), "size": (0, 5), "shape": (2, 0, 3), "start_dim": (0, 6)}
+    wanted = shapes[next(iter(options))]
     x = np.zeros(shape, "float32")
     assert value(name, x, **options).shape == wanted
     assert slopes(name, x, **options)[0].shape == shape
@@ -94,3 +97,35 @@ def test_a_logit_whose_bounds_are_crossed() -> None:
     wanted = np.log(np.array([0.7, 0.7, 0.3]) / np.array([0.3, 0.3, 0.7]))
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
     np.testing.assert_array_equal(slopes("logit.default", x, eps=0.7)[0], [0, 0, 0])
+
+
+def test_the_groups_of_no_images() -> None:
+    found = value("native_group_norm.default", np.zeros((0, 4, 3), "float32"), **GROUPS)
+    assert found.shape == (0, 4, 3)
+
+
+def test_the_similarity_of_two_numbers() -> None:
+    found = value("cosine_similarity.default", *(np.array(x, "float32") for x in (-2, 3)), dim=-1)
+    assert found.shape == ()
+    np.testing.assert_allclose(found, -1, rtol=1e-6)
+
+
+def test_no_places_are_read() -> None:
+    gather = rule("gather.default")
+    nothing = np.zeros(0, "int64")
+    assert value(lambda x, ids: gather(x, 1, ids), ROWS, nothing).shape == (0,)
+    (found,) = slopes(lambda x, ids: gather(x, 1, ids), ROWS, nothing)
+    np.testing.assert_array_equal(found, np.zeros_like(ROWS))
+
+
+@pytest.mark.parametrize(("length", "count"), [(0, 3), (3, 0)])
+def test_places_in_rows_of_nothing(length: int, count: int) -> None:
+    rows = [np.zeros((2, size), "float32") for size in (length, count)]
+    found = value("searchsorted.Tensor", *rows)
+    np.testing.assert_array_equal(found, np.zeros((2, count)))
+
+
+def test_the_distance_of_integers() -> None:
+    x = np.array([[3, 0], [0, 0]])
+    found = value("pairwise_distance.default", x, np.array([[0, 4], [0, 0]]), eps=0.0)
+    np.testing.assert_allclose(found, [5, 0], rtol=1e-6)

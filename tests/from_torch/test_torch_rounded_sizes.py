@@ -109,9 +109,17 @@ def test_a_rounded_size_of_what_is_not_known() -> None:
     rule = TABLE["aten.upsample_nearest1d.default"].rule
     with pytest.raises(ValueError, match=r"needs a length that is known: give the sizes"):
         rule(tensor(1, 2, SymbolicVar("n")), output_size=[7], scales=1.5)
-    with pytest.raises(ValueError, match="an image of uint8 by a scale whose sizes are rounded"):
-        TABLE["aten.upsample_linear1d.vec"].rule(
-            tensor(1, 2, 5, dtype="uint8"), scale_factors=[1.5]
+
+
+def test_integers_are_not_mixed() -> None:
+    """PyTorch rounds them, images of several layouts in several ways."""
+    image = tensor(1, 2, 5, 7, dtype="uint8")
+    for options in ({"scale_factors": [1.5, 2]}, {"output_size": [10, 14]}):
+        with pytest.raises(ValueError, match="an image of uint8 in another size, which PyTorch"):
+            TABLE["aten.upsample_bilinear2d.vec"].rule(image, **options)
+    with pytest.raises(ValueError, match="means of int64 by a divisor: give the numbers as floats"):
+        TABLE["aten.avg_pool2d.default"].rule(
+            tensor(1, 2, 5, 7, dtype="int64"), 3, divisor_override=2
         )
 
 

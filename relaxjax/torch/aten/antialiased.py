@@ -8,11 +8,10 @@ import numpy as np
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import dims_of, dtype_of
+from relaxjax.ops.emit import dims_of
 
-from .promotion import is_floating
 from .resizing import new_sizes
-from .scaled_axes import cubic, times_weights, triangle
+from .scaled_axes import check_floats, cubic, times_weights, triangle
 from .table import aten
 
 Filter = Callable[[Any], Any]
@@ -50,11 +49,7 @@ def _antialiased(kernel: Filter, reach: int) -> Callable[..., Expr]:
     ) -> Expr:
         x = input if self is None else self
         assert x is not None
-        if not is_floating(dtype_of(x)):
-            raise ValueError(
-                f"an image of {dtype_of(x)} without aliasing, which torch rounds in a way of its "
-                "own: give it as floats"
-            )
+        check_floats(x)
         sizes = new_sizes(x, output_size, scale_factors)
         given = zip(dims_of(x)[2:], sizes, scale_factors or (scales_h, scales_w), strict=True)
         for axis, (length, wanted, scale) in enumerate(given, 2):

@@ -73,6 +73,8 @@ def put(self: Expr, index: Expr, source: Expr, accumulate: bool = False) -> Expr
 @aten("gather.default")
 def gather(self: Expr, dim: int, index: Expr, sparse_grad: bool = False) -> Expr:
     """The elements at places of an index that may be shorter than the tensor along any axis."""
+    if 0 in dims_of(index):  # which may have fewer axes than the tensor
+        return call("zeros", ShapeExpr(dims_of(index)), dtype_of(self))
     place = place_of(dim, ndim_of(self))
     x, places = row(self), row(cast(index, "int64"))
     found = call("gather_elements", _as_long(x, places, place), places, place)

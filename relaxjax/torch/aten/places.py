@@ -8,7 +8,7 @@ import jax
 from jax import numpy as jnp
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 from relaxjax.ops.shapes import element_count
 
@@ -22,6 +22,7 @@ _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
 _DIFFERENT = f"{_COUNTED}find them before, and give them to the model as an input"
 _DRAWN = "draw them before, and give them to the model as an input, or make them of torch.rand_like"
+_INVERSE = "write torch.linalg.solve(x.mT @ x, x.mT) for a matrix of full column rank"
 _SYMMETRIC = "its results are complex: of a symmetric matrix take torch.linalg.eigh or eigvalsh"
 _NUMBER = (
     "a number that Python takes out of a tensor is known only when the program runs: leave it a "
@@ -37,7 +38,8 @@ INSTEAD: Mapping[str, str] = {
         ),
         _DRAWN,
     ),
-    "linalg_pinv": "write torch.linalg.solve(x.mT @ x, x.mT) for a matrix of full column rank",
+    "_lu_with_info": "write torch.linalg.lu_factor",
+    **dict.fromkeys(("linalg_pinv", "pinverse"), _INVERSE),
     "linalg_cond": "divide the first of torch.linalg.svdvals(x) by the last",
     **dict.fromkeys(("linalg_eig", "linalg_eigvals"), _SYMMETRIC),
     "associative_scan": "write torch's `scan`, or the steps as a loop of Python",
@@ -96,6 +98,8 @@ def searchsorted(
 ) -> Expr:
     is_right = right if side is None else side == "right"
     rows = fixed(sorted_sequence)
+    if 0 in (*dims_of(rows), *dims_of(self)):
+        return call("zeros", ShapeExpr(dims_of(self)), "int32" if out_int32 else "int64")
     if sorter is not None:
         rows = call("gather_elements", rows, cast(sorter, "int64"), ndim_of(rows) - 1)
     if ndim_of(rows) == 1:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import call, dims_of, ndim_of, scalar
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar
 
 from .max_places import adaptive_max, places_of_max
 from .padding import padded
 from .products import per_axis
+from .promotion import is_floating
 from .reductions import mean
 from .slicing import sliced
 from .table import aten
@@ -93,6 +94,8 @@ def _avg_pool(count: int) -> Callable[..., Expr]:
                 means = sliced(means, axis, 0, wanted[axis])
         if divisor_override is None:
             return means
+        if not is_floating(dtype_of(self)):
+            raise ValueError(f"means of {dtype_of(self)} by a divisor: give the numbers as floats")
         return means * scalar(math.prod(size) / divisor_override, means)
 
     return rule

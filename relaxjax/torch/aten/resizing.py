@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of
 from relaxjax.ops.shapes import same_dims
 
-from .scaled_axes import nearest_by_scales, smooth_by_scales
+from .scaled_axes import check_floats, nearest_by_scales, smooth_by_scales
 from .table import aten
 
 _NEAREST = "nearest_neighbor"
@@ -93,6 +93,7 @@ def _smooth(method: str) -> Callable[..., Expr]:
         **named: Any,
     ) -> Expr:
         x, size, scales = _given(self, output_size, scale_factors, named)
+        check_floats(x)
         if not align_corners and _is_rounded(x, size, scales):
             return smooth_by_scales(x, size, scales, is_cubic=method == "cubic")
         transformation = "align_corners" if align_corners else "half_pixel"

@@ -15,6 +15,15 @@ from .shapes import transpose
 _MEND = "give the sizes instead of the scale, or `recompute_scale_factor=True`"
 
 
+def check_floats(x: Expr) -> None:
+    """Refuse to mix integers: only the nearest of them is one again."""
+    if not is_floating(dtype_of(x)):
+        raise ValueError(
+            f"an image of {dtype_of(x)} in another size, which PyTorch rounds in a way of its own: "
+            "give it as floats"
+        )
+
+
 def times_weights(x: Expr, axis: int, weights: Any) -> Expr:
     """What each new element of an axis takes of each old one, a row of weights for each."""
     columns = Constant(np.ascontiguousarray(weights.T).astype(np_dtype(dtype_of(x))))
@@ -61,10 +70,6 @@ def smooth_by_scales(
     if is_cubic and all(length == wanted for length, wanted, _ in axes):
         axis = next(axis for axis, (_, _, step) in enumerate(axes) if step != 1)
         raise _unclear(*axes[axis][:2], scales[axis])
-    if not is_floating(dtype):
-        raise ValueError(
-            f"an image of {dtype} by a scale whose sizes are rounded: give it as floats, or {_MEND}"
-        )
     found = cast(x, "float32") if dtype in ("float16", "bfloat16") else x
     for axis, given in enumerate(axes, 2):
         found = times_weights(found, axis, _weights(*given, is_cubic))
