@@ -129,3 +129,9 @@ def test_the_distance_of_integers() -> None:
     x = np.array([[3, 0], [0, 0]])
     found = value("pairwise_distance.default", x, np.array([[0, 4], [0, 0]]), eps=0.0)
     np.testing.assert_allclose(found, [5, 0], rtol=1e-6)
+
+
+def test_truths_are_counted_where_sizes_differ_alone() -> None:
+    truths = np.array([[True, False], [True, True]])
+    assert value("sum_to_size.default", truths, size=[2, 2]).dtype == "bool"
+    np.testing.assert_array_equal(value("sum_to_size.default", truths, size=[1, 2]), [[2, 1]])
