@@ -7,7 +7,7 @@ import numpy as np
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Constant, Expr, np_dtype
-from relaxjax.ops.emit import call, dims_of, dtype_of
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
 
 from .promotion import cast, is_floating
 from .shapes import transpose
@@ -26,7 +26,10 @@ def check_floats(x: Expr) -> None:
 
 def times_weights(x: Expr, axis: int, weights: Any) -> Expr:
     """What each new element of an axis takes of each old one, a row of weights for each."""
-    columns = Constant(np.ascontiguousarray(weights.T).astype(np_dtype(dtype_of(x))))
+    weights = weights.astype(np_dtype(dtype_of(x)))
+    if axis == ndim_of(x) - 2:
+        return call("matmul", Constant(weights), x)
+    columns = Constant(np.ascontiguousarray(weights.T))
     return transpose(call("matmul", transpose(x, axis, -1), columns), axis, -1)
 
 
