@@ -71,6 +71,11 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
         raise ValueError("the document is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"the text is no JSON, or cut off: {error}") from None
+    if isinstance(document, dict) and "root_index" in document:
+        raise ValueError(
+            "the text is JSON of TVM's own, which is not read here: print the module there by "
+            "`mod.script(show_meta=True)`, and read that by `from_source`"
+        )
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"the text is no saved IR: it must be an object with `format` {FORMAT!r}")
     if document.get("version") != VERSION:

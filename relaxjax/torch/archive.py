@@ -1,7 +1,8 @@
 """Reading `.pt2` files: a zip of JSON and raw numbers, read without PyTorch and without pickle."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from relaxjax.ir.expr import np_dtype
 
-from .errors import TorchArchiveError
+from .errors import TorchArchiveError, TorchImportError
 from .graph_json import DTYPES, read_program
 from .program import Array, TorchProgram
 from .sealed_zip import SealedZip
@@ -37,11 +38,20 @@ def read_archive(source: str | PathLike[str] | IO[bytes], name: str = "") -> Tor
     stem = Path(model).stem
     weights = _tensors(files, "data/weights", stem)
     constants = _tensors(files, "data/constants", stem)
-    try:
+    with _as_torch_writes(files, model):
         return read_program(name, program, weights, constants)
-    except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+
+
+@contextmanager
+def _as_torch_writes(files: SealedZip, path: str) -> Iterator[None]:
+    """Whatever goes wrong inside is said of the file in `path`, unless it is said already."""
+    try:
+        yield
+    except (TorchArchiveError, TorchImportError):
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise files.damaged(
-            f"`{model}` is not what torch writes ({type(error).__name__}: {error})"
+            f"`{path}` is not what torch writes ({type(error).__name__}: {error})"
         ) from error
 
 
@@ -78,9 +88,13 @@ def _tensors(files: SealedZip, folder: str, stem: str) -> dict[str, Array]:
     path = f"{folder}/{stem}_{folder.rpartition('/')[2]}_config.json"
     if path not in files:
         return {}
-    config = files.read_json(path).get("config")
-    if not isinstance(config, dict):
-        raise files.damaged(f"`{path}` has no table `config`")
+    with _as_torch_writes(files, path):
+        return _listed_tensors(files, folder, files.read_json(path)["config"])
+
+
+def _listed_tensors(
+    files: SealedZip, folder: str, config: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Array]:
     stored: dict[str, bytes] = {}
     arrays: dict[Any, Array] = {}
     found = {}

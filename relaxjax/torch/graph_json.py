@@ -1,10 +1,10 @@
 """The JSON in which PyTorch writes a graph, as plain data."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from relaxjax.ir.span import Span
+from relaxjax.ir.span import Span, add_location
 
 from .errors import TorchArchiveError, TorchImportError
 from .program import (
@@ -41,6 +41,7 @@ DTYPES: Mapping[int, str] = {
     35: "uint64",
 }
 _STRIDED = 7
+_WITH_EFFECTS = "higher_order.with_effects"
 _INPUT_KINDS = {
     "parameter": ("parameter", "parameter_name"),
     "buffer": ("buffer", "buffer_name"),
@@ -61,7 +62,7 @@ def read_program(
 ) -> TorchProgram:
     module = data["graph_module"]
     graph, signature = read_graph(module["graph"]), module["signature"]
-    inputs = tuple(map(_input, signature["input_specs"]))
+    inputs = tuple(map(_input, _without_tokens(signature["input_specs"])))
     metas = graph.tensors
     trained = frozenset(
         one.target
@@ -82,7 +83,7 @@ def read_program(
         name=name,
         graph=graph,
         inputs=inputs,
-        outputs=tuple(map(_output, signature["output_specs"])),
+        outputs=tuple(map(_output, _without_tokens(signature["output_specs"]))),
         weights=known,
         constants=constants,
         trained=trained,
@@ -90,6 +91,11 @@ def read_program(
         torch_version=str(data.get("torch_version", "")),
         decomposed="TRAINING" not in data.get("verifiers", ()),
     )
+
+
+def _without_tokens(specs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What a program is given or gives, but for what only orders its effects."""
+    return [one for one in specs if "token" not in one]
 
 
 def _check_array(name: str, target: str, array: Array, meta: TensorMeta) -> None:
@@ -101,20 +107,23 @@ def _check_array(name: str, target: str, array: Array, meta: TensorMeta) -> None
 
 
 def read_graph(data: Mapping[str, Any]) -> Graph:
+    nodes = tuple(map(_node, data["nodes"]))
     return Graph(
         inputs=tuple(map(argument, data["inputs"])),
-        nodes=tuple(map(_node, data["nodes"])),
+        nodes=nodes,
         outputs=tuple(map(argument, data["outputs"])),
-        tensors={name: _meta(name, one) for name, one in data["tensor_values"].items()},
+        tensors={name: _meta(name, one, nodes) for name, one in data["tensor_values"].items()},
     )
 
 
-def _meta(name: str, data: Mapping[str, Any]) -> TensorMeta:
+def _meta(name: str, data: Mapping[str, Any], nodes: Sequence[Node]) -> TensorMeta:
     if data["dtype"] not in DTYPES or data["layout"] != _STRIDED:
-        raise TorchImportError(
+        error = TorchImportError(
             f"the tensor `{name}` has a dtype or a layout that is not there in Relax "
             f"(numbers {data['dtype']} and {data['layout']} of torch's schema)"
         )
+        add_location(error, next((one.span for one in nodes if name in one.results), None))
+        raise error
     return TensorMeta(
         DTYPES[data["dtype"]],
         tuple(map(_size, data["sizes"])),
@@ -138,13 +147,26 @@ def _example(data: Mapping[str, Any]) -> int:
 
 
 def _node(data: Mapping[str, Any]) -> Node:
-    arguments = {one["name"]: argument(one["arg"]) for one in data["inputs"]}
-    results = tuple(map(_result, data["outputs"]))
+    span = _span(data["metadata"].get("stack_trace", ""))
+    try:
+        return _node_at(span, data)
+    except TorchImportError as error:
+        add_location(error, span)
+        raise
+
+
+def _node_at(span: Span | None, data: Mapping[str, Any]) -> Node:
+    inputs, outputs = data["inputs"], data["outputs"]
     target = str(data["target"]).removeprefix("torch.ops.")
-    if target.startswith("higher_order."):  # the names of what these are given are all empty
-        values = enumerate(data["inputs"])
-        arguments = {str(place): argument(one["arg"]) for place, one in values}
-    return Node(target, arguments, results, _span(data["metadata"].get("stack_trace", "")))
+    if target == _WITH_EFFECTS:  # a token that orders effects stands in front of both
+        target = str(inputs[1]["arg"]["as_operator"]).removeprefix("torch.ops.")
+        inputs, outputs = inputs[2:], outputs[1:]
+    elif not target.startswith("higher_order."):
+        arguments = {one["name"]: argument(one["arg"]) for one in inputs}
+        return Node(target, arguments, tuple(map(_result, outputs)), span)
+    # The names of what these are given are all empty.
+    arguments = {str(place): argument(one["arg"]) for place, one in enumerate(inputs)}
+    return Node(target, arguments, tuple(map(_result, outputs)), span)
 
 
 def _span(trace: str) -> Span | None:

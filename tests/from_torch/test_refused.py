@@ -119,6 +119,10 @@ def test_json_that_is_none() -> None:
 def test_json_that_torch_does_not_write() -> None:
     text = refusal(with_model(lambda data: data.pop("graph_module")))
     assert f"`{MODEL}` is not what torch writes (KeyError: 'graph_module')" in text
+    text = refusal(with_model(lambda data: nodes(data)[0]["inputs"][0].update(arg={})))
+    assert f"`{MODEL}` is not what torch writes (ValueError: not enough values" in text
+    text = refusal(lambda entries: edited(entries, WEIGHTS, lambda data: data.update(config=["a"])))
+    assert f"`{WEIGHTS}` is not what torch writes (AttributeError: " in text
 
 
 def test_another_format() -> None:
@@ -224,8 +228,41 @@ def test_a_result_of_another_type_than_torch_found() -> None:
 def test_an_argument_of_a_kind_that_is_not_read() -> None:
     def other(data: Any) -> None:
         nodes(data)[0]["inputs"][0]["arg"] = {"as_custom_obj": {}}
+        nodes(data)[0]["metadata"]["stack_trace"] = 'File "/of/mine/net.py", line 7, in forward'
 
-    assert "an argument of the kind `as_custom_obj` is not read" in refusal(with_model(other))
+    with pytest.raises(TorchImportError, match="of the kind `as_custom_obj` is not read") as caught:
+        read_archive(changed(with_model(other)), "model.pt2")
+    assert caught.value.relax_span == Span("/of/mine/net.py", 7)  # type: ignore[attr-defined]
+
+
+def effect(data: Any, operator: str) -> None:
+    """Let a check stand at the end, which a token orders, as `run_decompositions` writes it."""
+    graph, signature = data["graph_module"]["graph"], data["graph_module"]["signature"]
+    token, after, image = ({"as_tensor": {"name": name}} for name in ("token", "after", "images"))
+    inputs = [token, {"as_operator": f"torch.ops.{operator}"}, image, {"as_string": "cholesky"}]
+    graph["nodes"].append(
+        {
+            "target": "torch.ops.higher_order.with_effects",
+            "inputs": [{"name": "", "arg": one} for one in inputs],
+            "outputs": [after, {"as_none": True}],
+            "metadata": {},
+        }
+    )
+    graph["inputs"].insert(0, token)
+    graph["outputs"].insert(0, after)
+    signature["input_specs"].insert(0, {"token": {"arg": {"name": "token"}}})
+    signature["output_specs"].insert(0, {"token": {"arg": {"name": "after"}}})
+
+
+def test_a_check_of_linear_algebra_that_a_token_orders() -> None:
+    check = "aten._linalg_check_errors.default"
+    found = import_program(
+        read_archive(changed(with_model(lambda data: effect(data, check))), "model.pt2")
+    )
+    plain = import_program(read_archive(changed(lambda entries: None), "model.pt2"))
+    assert_structural_equal(found.mod, plain.mod)
+    text = refusal(with_model(lambda data: effect(data, "mine.log.default")))
+    assert "mine.log.default, 1 time" in text
 
 
 def test_a_dtype_that_is_not_read() -> None:
@@ -235,19 +272,26 @@ def test_a_dtype_that_is_not_read() -> None:
     assert "the dtype with the number 99" in refusal(with_model(other))
 
 
-def test_a_tensor_of_a_dtype_that_is_not_read() -> None:
+@pytest.mark.parametrize("of_input", [False, True])
+def test_a_tensor_of_a_dtype_that_is_not_read(of_input: bool) -> None:
     def other(data: Any) -> None:
-        data["graph_module"]["graph"]["tensor_values"]["images"]["dtype"] = 99
+        name = nodes(data)[0]["outputs"][0]["as_tensor"]["name"]
+        for one in ("images", name) if of_input else (name,):
+            data["graph_module"]["graph"]["tensor_values"][one]["dtype"] = 99
+        nodes(data)[0]["metadata"]["stack_trace"] = 'File "/of/mine/net.py", line 7, in forward'
 
-    assert "the tensor `images` has a dtype or a layout" in refusal(with_model(other))
+    with pytest.raises(TorchImportError, match="has a dtype or a layout") as caught:
+        read_archive(changed(with_model(other)), "model.pt2")
+    found = getattr(caught.value, "relax_span", None)
+    assert found == (None if of_input else Span("/of/mine/net.py", 7))
 
 
 @pytest.mark.parametrize("part", ["input", "output"])
 def test_an_input_or_output_that_is_not_read(part: str) -> None:
     def other(data: Any) -> None:
-        data["graph_module"]["signature"][f"{part}_specs"][0] = {"token": {}}
+        data["graph_module"]["signature"][f"{part}_specs"][0] = {"custom_obj": {}}
 
-    assert f"an {part} of the kind `token` is not read" in refusal(with_model(other))
+    assert f"an {part} of the kind `custom_obj` is not read" in refusal(with_model(other))
 
 
 @pytest.mark.parametrize("value", [{"as_bool": True}, {"as_string": "mean"}, {"as_none": {}}])

@@ -24,9 +24,6 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
         (tensor(2, 3, N),) * 3, {}, "heads of a symbolic width needs a `scale`"
     ),
     "arange.start_step": ((N, 0, -2), {}, "or backwards, of sizes that are not known"),
-    "embedding.default": (
-        (tensor(5, 2), PLACES), {"scale_grad_by_freq": True}, "by how often a row is read"
-    ),
     "index.Tensor": ((tensor(4), [MASK]), {}, "as many elements as the mask is true at"),
     "index_put.default": (
         (tensor(4), [MASK], tensor(2)), {}, "different values at the places of a mask"
@@ -53,9 +50,6 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
         (tensor(9, 4, dtype="complex64"), 16), {"return_complex": True}, "a signal of complex"
     ),
     "pad.default": ((IMAGE, [1, 1], "mirror"), {}, 'no padding of the mode "mirror"'),
-    "avg_pool2d.default": (
-        (IMAGE, [2, 2]), {"ceil_mode": True, "divisor_override": 3}, "with a divisor of its own"
-    ),
     "adaptive_max_pool2d.default": (
         (tensor(2, 3, N, 7), [3, 3]), {}, "windows of different lengths, from an axis of n to 3"
     ),

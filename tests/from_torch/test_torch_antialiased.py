@@ -51,7 +51,10 @@ def test_a_smaller_image_by_scales(mode: str) -> None:
 @pytest.mark.parametrize(
     ("ty", "message"),
     [
-        (TensorType((1, 1, 4, 5), "uint8"), "an image of uint8 without aliasing, which torch"),
+        (
+            TensorType((1, 1, 4, 5), "uint8"),
+            "an image of uint8 in another size, which PyTorch rounds",
+        ),
         (
             TensorType((1, 1, SymbolicVar("n"), 5), "float32"),
             "an axis of n becomes one of 2 without aliasing, whose weights need both lengths",

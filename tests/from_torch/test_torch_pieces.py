@@ -283,9 +283,6 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "tensor_split.sections": ((tensor(N), 3), {}, "an axis of n is cut into 3 parts"),
     "cross.default": ((tensor(2, 4), tensor(2, 4)), {}, "has the length 3: give `dim`"),
     "pdist.default": ((tensor(N, 2),), {}, "all pairs of n rows"),
-    "upsample_nearest1d.vec": (
-        (tensor(1, 2, 5), None, [1.5]), {}, "an axis of 5 times 1.5 is 7, which is rounded"
-    ),
 }  # fmt: skip
 
 

@@ -66,6 +66,10 @@ def test_the_documents_below_would_be_right() -> None:
         ('{"a": NaN}', "NaN is no JSON: a float that JSON has no number for is written as text"),
         ("3", "the text is no saved IR: it must be an object with `format` 'relaxjax'"),
         (document(NAME, format="other"), "the text is no saved IR"),
+        (
+            '{"root_index": 1, "nodes": []}',
+            "print the module there by",
+        ),
         (document(NAME, version=2), "`version` must be 1, the one this reads; found 2"),
         (document(NAME, extra=2), "a document has no field `extra`"),
         (document(NAME, nodes=3), "a document must have a `root` and a list of `nodes`"),

@@ -28,13 +28,22 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Expr:
-    if scale_grad_by_freq:
-        raise ValueError("gradients scaled by how often a row is read are not there here")
     if padding_idx >= 0:
         row = call("arange", 0, dims_of(weight)[0], 1, "int64")
         is_row = call("expand_dims", call("equal", row, scalar(padding_idx, row)), 1)
         weight = where(is_row, call("grad.no_grad", weight), weight)
-    return call("take", weight, indices, 0)
+    rows = call("take", weight, indices, 0)
+    if not scale_grad_by_freq:
+        return rows
+    # A row's adjoint is divided by how often the row is read.
+    flat = shaped(indices, [element_count(dims_of(indices))])
+    ones = call("full", ShapeExpr(dims_of(flat)), scalar(1, weight), dtype_of(weight))
+    counts = index_add(
+        call("zeros", ShapeExpr(dims_of(weight)[:1]), dtype_of(weight)), 0, flat, ones
+    )
+    often = call("expand_dims", call("take", counts, indices, 0), ndim_of(indices))
+    known, whole = where(call("isfinite", rows), rows, scalar(0, rows)), call("grad.no_grad", rows)
+    return whole + (known - call("grad.no_grad", known)) / often
 
 
 @aten("index_select.default")
@@ -64,6 +73,8 @@ def put(self: Expr, index: Expr, source: Expr, accumulate: bool = False) -> Expr
 @aten("gather.default")
 def gather(self: Expr, dim: int, index: Expr, sparse_grad: bool = False) -> Expr:
     """The elements at places of an index that may be shorter than the tensor along any axis."""
+    if 0 in dims_of(index):  # which may have fewer axes than the tensor
+        return call("zeros", ShapeExpr(dims_of(index)), dtype_of(self))
     place = place_of(dim, ndim_of(self))
     x, places = row(self), row(cast(index, "int64"))
     found = call("gather_elements", _as_long(x, places, place), places, place)

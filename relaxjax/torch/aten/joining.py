@@ -181,14 +181,16 @@ def rot90(self: Expr, k: int = 1, dims: Sequence[int] = (0, 1)) -> Expr:
 @aten("sum_to_size.default")
 def sum_to_size(self: Expr, size: Sequence[Dim]) -> Expr:
     """The sum over what broadcasting from `size` repeats."""
-    x, sizes = sum_dtype(self, None), dims_of(self)
+    sizes = dims_of(self)
     more = len(sizes) - len(size)
     repeated = [
         axis
         for axis, found in enumerate(sizes)
         if axis < more or (size[axis - more] == 1 and found != 1)
     ]
-    return shaped(reduced("sum", x, repeated, True), size) if repeated else x
+    if not repeated:
+        return self
+    return shaped(reduced("sum", sum_dtype(self, None), repeated, True), size)
 
 
 @aten("pixel_unshuffle.default")

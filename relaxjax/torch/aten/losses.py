@@ -301,7 +301,8 @@ def pairwise_distance(
     x1: Expr, x2: Expr, p: float = 2, eps: float = 1e-6, keepdim: bool = False
 ) -> Expr:
     first, second = promoted(x1, x2)
-    return vector_norm(first - second + scalar(eps, first), p, [-1], keepdim)
+    apart, room = promoted(first - second, eps)
+    return vector_norm(apart + room, p, [-1], keepdim)
 
 
 @aten("triplet_margin_loss.default")

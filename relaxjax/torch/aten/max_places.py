@@ -1,5 +1,6 @@
 """Places of the largest elements of windows, and what is put back to them."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from .indexing import scatter, scatter_add
 from .pairs import fixed
 from .promotion import cast, lowest
 from .reductions import extreme
-from .shapes import shaped
+from .shapes import cat, shaped
 from .slicing import sliced
 from .table import aten
 
@@ -83,14 +84,25 @@ aten("max_unpool2d.default")(_unpool(2))
 aten("max_unpool3d.default")(_unpool(3))
 
 
-def adaptive_max(x: Expr, size: Sequence[int]) -> Expr:
-    """The largest elements of windows of different lengths; of equal ones, the first."""
-    for place, wanted in list(enumerate(size))[::-1]:
-        axis = ndim_of(x) - len(size) + place
-        length = dims_of(x)[axis]
+def adaptive_max(x: Expr, size: Sequence[int]) -> tuple[Expr, Expr]:
+    """The largest elements of windows of different lengths, and their places; the first of equals.
+
+    It goes along one axis after another, the last one first.
+    """
+    first, lengths = ndim_of(x) - len(size), dims_of(x)[-len(size) :]
+    for length, wanted in zip(lengths, size, strict=True):
         if not isinstance(length, int):
             raise ValueError(f"windows of different lengths, from an axis of {length} to {wanted}")
+    counted = np.arange(math.prod(map(int, lengths))).reshape([int(one) for one in lengths])
+    places: Expr = call("broadcast_to", Constant(counted), ShapeExpr(dims_of(x)))
+    for axis in reversed(range(first, ndim_of(x))):
+        length, wanted = int(lengths[axis - first]), size[axis - first]
         ends = [(i * length // wanted, -(-(i + 1) * length // wanted)) for i in range(wanted)]
-        parts = [extreme("argmax")(sliced(x, axis, *end), axis, True)[0] for end in ends]
-        x = call("concat", parts, axis) if len(parts) > 1 else parts[0]
-    return x
+        found = [(extreme("argmax")(sliced(x, axis, *end), axis, True), end) for end in ends]
+        x = cat([largest for (largest, _), _ in found], axis)
+        parts = [
+            call("gather_elements", sliced(places, axis, *end), place, axis)
+            for (_, place), end in found
+        ]
+        places = cat(parts, axis)
+    return x, places

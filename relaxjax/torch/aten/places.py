@@ -8,11 +8,11 @@ import jax
 from jax import numpy as jnp
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 from relaxjax.ops.shapes import element_count
 
-from .indexing import index_add
+from .indexing import embedding, index_add
 from .pairs import fixed
 from .promotion import cast
 from .shapes import broadcast_sizes, expand, shaped
@@ -22,6 +22,7 @@ _COUNTED = "how many it finds is known only when the program runs: "
 _FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
 _DIFFERENT = f"{_COUNTED}find them before, and give them to the model as an input"
 _DRAWN = "draw them before, and give them to the model as an input, or make them of torch.rand_like"
+_INVERSE = "write torch.linalg.solve(x.mT @ x, x.mT) for a matrix of full column rank"
 _SYMMETRIC = "its results are complex: of a symmetric matrix take torch.linalg.eigh or eigvalsh"
 _NUMBER = (
     "a number that Python takes out of a tensor is known only when the program runs: leave it a "
@@ -37,11 +38,13 @@ INSTEAD: Mapping[str, str] = {
         ),
         _DRAWN,
     ),
-    "linalg_pinv": "write torch.linalg.solve(x.mT @ x, x.mT) for a matrix of full column rank",
+    "_lu_with_info": "write torch.linalg.lu_factor",
+    **dict.fromkeys(("linalg_pinv", "pinverse"), _INVERSE),
     "linalg_cond": "divide the first of torch.linalg.svdvals(x) by the last",
     **dict.fromkeys(("linalg_eig", "linalg_eigvals"), _SYMMETRIC),
     "associative_scan": "write torch's `scan`, or the steps as a loop of Python",
-    "embedding_renorm_": "scale the rows by torch.renorm before the export, without `max_norm`",
+    "embedding_renorm_": "write embedding(x, torch.renorm(weight, norm_type, 0, max_norm)) without "
+    "`max_norm`, which would write to a parameter; the gradient goes through the norms then",
     **dict.fromkeys(("nonzero", "nonzero_numpy", "argwhere", "where"), _FOUND),
     **dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive"), _DIFFERENT),
     **dict.fromkeys(("item", "_local_scalar_dense"), _NUMBER),
@@ -95,6 +98,8 @@ def searchsorted(
 ) -> Expr:
     is_right = right if side is None else side == "right"
     rows = fixed(sorted_sequence)
+    if 0 in (*dims_of(rows), *dims_of(self)):
+        return call("zeros", ShapeExpr(dims_of(self)), "int32" if out_int32 else "int64")
     if sorter is not None:
         rows = call("gather_elements", rows, cast(sorter, "int64"), ndim_of(rows) - 1)
     if ndim_of(rows) == 1:
@@ -127,15 +132,18 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> tuple[Expr]:
     """Sums or means of rows, in bags that begin at the offsets."""
-    if mode == 2 or scale_grad_by_freq:
-        raise ValueError("bags of the largest rows, or with scaled gradients, are not there here")
+    if mode == 2:
+        raise ValueError(
+            "bags of the largest rows are not there here: read bags of one length by "
+            "torch.nn.functional.embedding, and take `amax` of them"
+        )
     count, bags = dims_of(indices)[0], dims_of(offsets)[0]
     if include_last_offset:
         bags = bags - 1
         offsets = call("strided_slice", offsets, [0], [0], [bags], [1])
     place = cast(call("arange", 0, count, 1, "int64"), dtype_of(offsets))
     bag = cast(call("bucketize", place, offsets, False, True), "int64") - 1
-    rows: Expr = call("take", weight, indices, 0)
+    rows = embedding(weight, indices, scale_grad_by_freq=scale_grad_by_freq)
     counts: Expr = call("ones", [count], dtype_of(weight))
     if per_sample_weights is not None:
         rows = rows * call("expand_dims", per_sample_weights, 1)

@@ -7,7 +7,6 @@ from typing import Any
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dtype_of, ndim_of, scalar, where
 
-from .binary import clamp
 from .complex_numbers import is_complex, of_complex, unit
 from .magnitudes import magnitude
 from .pairs import fixed
@@ -137,8 +136,8 @@ def leaky_relu(self: Expr, negative_slope: float = 0.01) -> Expr:
 @aten("prelu.default", "_prelu_kernel.default")
 def prelu(self: Expr, weight: Expr) -> Expr:
     ndim = ndim_of(self)
-    if ndim_of(weight) == 1 and ndim > 1:
-        weight = call("reshape", weight, [-1] + [1] * (ndim - 2))
+    if ndim_of(weight) == 1 and ndim != 1:
+        weight = call("reshape", weight, [-1] + [1] * (ndim - 2) if ndim else [])
     return where(self > scalar(0, self), self, self * weight)
 
 
@@ -208,8 +207,9 @@ def glu(self: Expr, dim: int = -1) -> Expr:
 @aten("logit.default")
 def logit(self: Expr, eps: float | None = None) -> Expr:
     x = floating(self)
-    if eps is not None:
-        x = clamp(x, eps, 1 - eps)
+    if eps is not None:  # the lower bound first, which may be above the other one
+        low, high = scalar(eps, x), scalar(1 - eps, x)
+        x = where(x < low, low, where(x > high, high, x))
     return call("log", x) - call("log1p", -x)
 
 

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import call, dims_of, ndim_of, scalar
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar
 
 from .max_places import adaptive_max, places_of_max
 from .padding import padded
 from .products import per_axis
+from .promotion import is_floating
 from .reductions import mean
+from .slicing import sliced
 from .table import aten
 
 
@@ -72,20 +74,28 @@ def _avg_pool(count: int) -> Callable[..., Expr]:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Expr:
-        if divisor_override is not None and ceil_mode:
-            raise ValueError("average pooling with a divisor of its own, and by `ceil_mode`")
         size, room = per_axis(kernel_size, count), per_axis(padding, count)
         steps = per_axis(stride or kernel_size, count)
-        if ceil_mode and count_include_pad:  # a window counts what is padded, and none behind it
-            self = padded(
-                self, [width for one in room[::-1] for width in (one, one)], "constant", 0
-            )
-            room, count_include_pad = [0] * count, False
+
+        def pool(x: Expr, room: list[Any], by_ceiling: bool, counts_all: bool) -> Expr:
+            window = (size, steps, [*room, *room], [1] * count, by_ceiling, counts_all)
+            return batched(x, count, lambda x: call(f"nn.avg_pool{count}d", x, *window))
+
         counts_all = count_include_pad or divisor_override is not None
-        window = (size, steps, [*room, *room], [1] * count, ceil_mode, counts_all)
-        means = batched(self, count, lambda x: call(f"nn.avg_pool{count}d", x, *window))
+        means = pool(self, room, ceil_mode, counts_all and not ceil_mode)
+        if ceil_mode and counts_all:
+            wanted, first = dims_of(means), ndim_of(self) - count
+            # A window counts what is padded, and what is behind it only by a divisor of its own.
+            behind = [0] * count if divisor_override is None else [step - 1 for step in steps]
+            ends = [[one, one + more] for one, more in zip(room, behind, strict=True)]
+            x = padded(self, [width for pair in ends[::-1] for width in pair], "constant", 0)
+            means = pool(x, [0] * count, divisor_override is None, divisor_override is not None)
+            for axis in range(first, ndim_of(self)):
+                means = sliced(means, axis, 0, wanted[axis])
         if divisor_override is None:
             return means
+        if not is_floating(dtype_of(self)):
+            raise ValueError(f"means of {dtype_of(self)} by a divisor: give the numbers as floats")
         return means * scalar(math.prod(size) / divisor_override, means)
 
     return rule
@@ -109,14 +119,13 @@ def _adaptive_avg_pool(count: int) -> Callable[..., Expr]:
     return rule
 
 
-def _adaptive_max_pool(count: int) -> Callable[..., tuple[Expr]]:
-    def rule(self: Expr, output_size: Any) -> tuple[Expr]:
+def _adaptive_max_pool(count: int) -> Callable[..., tuple[Expr, ...]]:
+    def rule(self: Expr, output_size: Any) -> tuple[Expr, ...]:
         size = _adapted_sizes(self, output_size, count)
         pairs = list(zip(dims_of(self)[-count:], size, strict=True))
         if any(not isinstance(length, int) or length % wanted for length, wanted in pairs):
-            return (adaptive_max(self, size),)
-        windows = [length // wanted for length, wanted in pairs]
-        return (_max_pool(count)(self, windows),)
+            return adaptive_max(self, size)
+        return _max_pool_with_indices(count)(self, [length // wanted for length, wanted in pairs])
 
     return rule
 

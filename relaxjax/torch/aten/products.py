@@ -9,6 +9,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
 from relaxjax.ops.shapes import element_count
 
 from .binary import mul, times
+from .padding import padded
 from .promotion import promoted
 from .shapes import permute, place_of, shaped, t
 from .table import aten
@@ -214,8 +215,15 @@ def conv_transpose(
     steps, room, more, gaps = (
         per_axis(one, count) for one in (stride, padding, output_padding, dilation)
     )
-    name = f"nn.conv{count}d_transpose"
-    result = _with_bias(call(name, data, weight, steps, _pairs(room), more, gaps, groups), bias)
+    name, behind, rest = f"nn.conv{count}d_transpose", list(room), [0] * count
+    for axis, extra in enumerate(more):
+        if extra >= steps[axis]:  # it takes of the padding behind, and what is left is zeros
+            behind[axis] = max(room[axis] - extra, 0)
+            rest[axis], more[axis] = extra - (room[axis] - behind[axis]), 0
+    result: Expr = call(name, data, weight, steps, [*room, *behind], more, gaps, groups)
+    if any(rest):
+        result = padded(result, [one for width in rest[::-1] for one in (0, width)], "constant", 0)
+    result = _with_bias(result, bias)
     return call("squeeze", result, [0]) if alone else result
 
 

@@ -12,7 +12,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, 
 from .complex_numbers import is_complex
 from .magnitudes import magnitude, powers, root, squared
 from .promotion import cast, floating, is_floating, kind_of, promoted
-from .shapes import broadcast_tensors, on_rows, place_of
+from .shapes import broadcast_tensors, on_rows, place_of, row, shaped
 from .spectra import conj
 from .table import aten
 
@@ -220,6 +220,8 @@ def _norm_below_zero(x: Expr, power: float, dim: Axes, keepdim: bool) -> Expr:
 def cosine_similarity(x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-08) -> Expr:
     """The axis is one of what both broadcast to, and lengths are those of what is repeated."""
     ndim = max(ndim_of(x1), ndim_of(x2))
+    if not ndim:
+        return shaped(cosine_similarity(row(x1), row(x2), 0, eps), [])
     dim = place_of(dim, ndim) - ndim
     lengths = [dims_of(x)[dim] if ndim_of(x) >= -dim else None for x in (x1, x2)]
     units = []

@@ -8,6 +8,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of
 from relaxjax.ops.shapes import same_dims
 
+from .scaled_axes import check_floats, nearest_by_scales, smooth_by_scales
 from .table import aten
 
 _NEAREST = "nearest_neighbor"
@@ -30,8 +31,8 @@ def new_sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | Non
     return wanted
 
 
-def _check_scales(x: Expr, size: Sequence[Dim], scales: Sequence[float | None]) -> None:
-    """A scale that is not the quotient of the sizes is not there here."""
+def _is_rounded(x: Expr, size: Sequence[Dim], scales: Sequence[float | None]) -> bool:
+    """Whether a scale is not the quotient of the sizes: it says then where the image is read."""
     for length, wanted, scale in zip(dims_of(x)[2:], size, scales, strict=True):
         if scale is None:
             continue
@@ -40,10 +41,8 @@ def _check_scales(x: Expr, size: Sequence[Dim], scales: Sequence[float | None]) 
         else:
             is_exact = same_dims([length * int(scale)], [wanted])
         if not is_exact:
-            raise ValueError(
-                f"an axis of {length} times {scale} is {wanted}, which is rounded: give the "
-                "sizes instead of the scale, or `recompute_scale_factor=True`"
-            )
+            return True
+    return False
 
 
 def _resized(x: Expr, size: Sequence[Dim], method: str, transformation: str, rounding: str) -> Expr:
@@ -62,19 +61,12 @@ def _given(
     size: Sequence[Dim] | None,
     scale_factors: Sequence[float] | None,
     named: Mapping[str, Any],
-    *,
-    by_corners: bool = False,
-) -> tuple[Expr, list[Dim]]:
-    """The image and its new sizes, whatever the overload calls its arguments.
-
-    By corners, the sizes alone say where it is read.
-    """
+) -> tuple[Expr, list[Dim], list[float | None]]:
+    """The image, its new sizes and its scales, whatever the overload calls its arguments."""
     x = named["input"] if image is None else image
     wanted = new_sizes(x, size, scale_factors)
-    scales = scale_factors or [one for key, one in named.items() if key.startswith("scales")]
-    if scales and not by_corners:
-        _check_scales(x, wanted, scales)
-    return x, wanted
+    given = scale_factors or [one for key, one in named.items() if key.startswith("scales")]
+    return x, wanted, list(given) or [None] * len(wanted)
 
 
 def _nearest(transformation: str, rounding: str) -> Callable[..., Expr]:
@@ -84,7 +76,9 @@ def _nearest(transformation: str, rounding: str) -> Callable[..., Expr]:
         scale_factors: Sequence[float] | None = None,
         **named: Any,
     ) -> Expr:
-        x, size = _given(self, output_size, scale_factors, named)
+        x, size, scales = _given(self, output_size, scale_factors, named)
+        if _is_rounded(x, size, scales):
+            return nearest_by_scales(x, size, scales, 0.0 if rounding == "floor" else 0.5)
         return _resized(x, size, _NEAREST, transformation, rounding)
 
     return rule
@@ -98,7 +92,10 @@ def _smooth(method: str) -> Callable[..., Expr]:
         scale_factors: Sequence[float] | None = None,
         **named: Any,
     ) -> Expr:
-        x, size = _given(self, output_size, scale_factors, named, by_corners=align_corners)
+        x, size, scales = _given(self, output_size, scale_factors, named)
+        check_floats(x)
+        if not align_corners and _is_rounded(x, size, scales):
+            return smooth_by_scales(x, size, scales, is_cubic=method == "cubic")
         transformation = "align_corners" if align_corners else "half_pixel"
         return _resized(x, size, method, transformation, "")
 

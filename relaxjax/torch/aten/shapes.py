@@ -20,6 +20,8 @@ def place_of(dim: int, ndim: int) -> int:
 
 
 def shaped(x: Expr, sizes: Sequence[Dim]) -> Expr:
+    if 0 in sizes and -1 not in sizes:  # which Relax takes for the size that stands there before
+        return call("zeros", ShapeExpr(tuple(sizes)), dtype_of(x))
     return call("reshape", x, ShapeExpr(tuple(sizes)))
 
 
