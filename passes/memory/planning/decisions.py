@@ -140,11 +140,19 @@ def within_budget(forms: Forms, budget: Budget) -> Decided:
             f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
             "at least that, or a smaller batch"
         )
+    choosers = []
     for other in chain([forms.tied], (leaner for _, leaner in forms.lean(forms.tied))):
         one = found if other is forms.mod else forms.chooser(other)
         plan = one.within(limit)
         if plan is not None:
             return Decided(one.planner, plan, limit)
+        choosers.append(one)
+    for one in choosers:
+        one.try_for_less()
+    if found.least <= limit:
+        plan = min(found.known, key=found.bytes_of)
+        planner = next(one.planner for one in choosers if one.planner.program is plan.program)
+        return Decided(planner, plan, limit)
     proof = f". No plan can need less than is needed at once: {least}" if least.bytes else ""
     raise MemoryPlanError(
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
