@@ -186,8 +186,9 @@ def _decided(
     if policy == OFFLOAD:
         planner = forms.chooser(forms.with_own_rows).planner
         return Decided(planner, planner.free)
-    if budget_bytes is None and _known(policy or "free") not in _DEAR:
-        found = by_policy(forms, policy or "free")
+    level = "free" if policy is None else policy
+    if budget_bytes is None and _known(level) not in _DEAR:
+        found = by_policy(forms, level)
         is_as_written = found.planner.program is first.program and not found.plan.changes
         if policy == "none" or asked or not is_as_written:
             return found
@@ -198,7 +199,7 @@ def _decided(
     if kept is not None:
         return Decided(*kept)
     if budget_bytes is None:
-        found = by_policy(forms, _known(policy or "free"))
+        found = by_policy(forms, level)
     else:
         found = within_budget(forms, budget_bytes)
     plans.write(found.plan, forms.number(found.planner.program), found.limit)

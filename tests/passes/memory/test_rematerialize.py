@@ -301,6 +301,8 @@ def test_one_wish_at_a_time(deep: IRModule) -> None:
     match = r"no memory policy `fre`: the policies .*; did you mean `free`"
     with pytest.raises(ValueError, match=match):
         Rematerialize(ADJOINT, policy="fre")(deep)
+    with pytest.raises(ValueError, match="no memory policy ``: the policies"):
+        Rematerialize(ADJOINT, policy="")(deep)
 
 
 def test_only_an_adjoint_has_a_backward_part() -> None:
