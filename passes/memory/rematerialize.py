@@ -165,7 +165,7 @@ def _decided(
     mod: IRModule, name: str, options: _Options, caller: Caller | None, figure: Figure
 ) -> Decided:
     """What is decided where `figure` counts what plans take."""
-    budget_bytes, policy, must_keep, must_recompute = options
+    budget, policy, must_keep, must_recompute = options
     first = planner_of(mod, name, caller)
     counted: dict[Plan, int] = {}
 
@@ -186,8 +186,9 @@ def _decided(
     if policy == OFFLOAD:
         planner = forms.chooser(forms.with_own_rows).planner
         return Decided(planner, planner.free)
-    if budget_bytes is None and _known(policy or "free") not in _DEAR:
-        found = by_policy(forms, policy or "free")
+    level = "free" if policy is None else policy
+    if budget is None and _known(level) not in _DEAR:
+        found = by_policy(forms, level)
         is_as_written = found.planner.program is first.program and not found.plan.changes
         if policy == "none" or asked or not is_as_written:
             return found
@@ -197,10 +198,7 @@ def _decided(
     kept = plans.read(lambda number: forms.chooser(forms.module(number)).planner)
     if kept is not None:
         return Decided(*kept)
-    if budget_bytes is None:
-        found = by_policy(forms, _known(policy or "free"))
-    else:
-        found = within_budget(forms, budget_bytes)
+    found = by_policy(forms, level) if budget is None else within_budget(forms, budget)
     plans.write(found.plan, forms.number(found.planner.program), found.limit)
     return found
 

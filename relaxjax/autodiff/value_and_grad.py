@@ -15,7 +15,7 @@ from relaxjax.frontends import JaxProgram, named_as, traced
 from relaxjax.ir.explorable import Explorable
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering import for_each_platform, to_jax, to_jax_for
+from relaxjax.lowering import ANOTHER_PLATFORM, for_each_platform, to_jax, to_jax_for
 from relaxjax.lowering.memory import compiled_bytes
 from relaxjax.ops.lax import x64_enabled
 from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, lowering_for
@@ -199,8 +199,11 @@ class ValueAndGrad(Explorable):
         memory = self._memory
 
         def made_for(platform: str) -> IRModule:
+            # Of a gradient inside of a loss that is read. Nothing counts bytes for a budget there.
+            is_any = platform == ANOTHER_PLATFORM
+            planned = Memory.of(None, memory.policy) if is_any else memory
             with lowering_for(platform):
-                made = kept_or_written(mod, wanted, memory)
+                made = kept_or_written(mod, wanted, planned)
             return made if places is None else places.with_gathered_params(made, ADJOINT, wanted)
 
         known = known_platform(arrays) if self._placing is None else self._placing.platform

@@ -17,4 +17,5 @@ from .to_jax import to_jax_for as to_jax_for
 from .varying import varying_axes as varying_axes
 from .virtual_machine import ProfileReport as ProfileReport
 from .virtual_machine import VirtualMachine as VirtualMachine
+from .when_lowered import ANOTHER_PLATFORM as ANOTHER_PLATFORM
 from .when_lowered import for_each_platform as for_each_platform

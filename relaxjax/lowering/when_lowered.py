@@ -26,6 +26,8 @@ Program = Callable[..., Any]
 Maker = Callable[[str], Program]
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+# What stands for all platforms that have no program of their own, and whose compiler is none.
+ANOTHER_PLATFORM = "another platform"
 
 
 def for_each_platform(make: Maker, own: str) -> Program:
@@ -58,7 +60,7 @@ def for_each_platform(make: Maker, own: str) -> Program:
         names = ("cpu",) if is_written_out() else _PLATFORMS
         others = {name: partial(there, name) for name in names if name != own}
         found = lax.platform_dependent(
-            *leaves, **{own: here}, **others, default=partial(there, "another platform")
+            *leaves, **{own: here}, **others, default=partial(there, ANOTHER_PLATFORM)
         )
         return jax.tree.unflatten(results[0], found)
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import relaxjax
 from relaxjax.passes import Gradient
@@ -150,3 +151,16 @@ def test_the_choice_of_a_platform_may_be_made_outside_of_the_loop_that_it_is_for
 
     x = np.array([1, 3, 2, 4], "float32")
     chex.assert_trees_all_close(twice(relaxjax.grad)(x), twice(jax.grad)(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_a_gradient_inside_of_a_loss_may_have_a_budget(platform: str) -> None:
+    """Read into a module, it is also written for a platform whose compiler is not here."""
+
+    def loss(x: Any, gradient: Any, **options: Any) -> Any:
+        return jnp.sum(gradient(lambda y: jnp.sum(jnp.tanh(y @ y.T) ** 2), **options)(x) ** 2)
+
+    budgeted = jax.jit(relaxjax.grad(lambda x: loss(x, relaxjax.grad, memory_budget=1.0)))
+    expected = jax.jit(jax.grad(lambda x: loss(x, jax.grad)))(X)
+    chex.assert_trees_all_close(budgeted(X), expected, rtol=1e-4)
+    assert export.export(budgeted, platforms=[platform])(X).platforms == (platform,)

@@ -92,7 +92,7 @@ def by_policy(forms: Forms, policy: str) -> Decided:
     """The plan of a policy, with loops that save less where that takes less memory.
 
     Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
-    memory gets no more than by "balanced".
+    memory gets no more than by "balanced", or by keeping everything.
     """
     if policy == "none":
         planner = forms.chooser(forms.mod).planner
@@ -119,11 +119,10 @@ def _followed(forms: Forms, policy: str) -> tuple[Chooser, Plan]:
         return (best, plan) if plan.peak <= WORTH * none.peak else (everything, none)
 
     way, plan = followed(policy)
-    if policy == "minimal":
-        other, before = followed("balanced")
+    if policy == "minimal" and plan is not none:
+        found = [(everything, none), followed("balanced"), (way, plan)]
         with suppress(NoCompilerError):  # then what is predicted is all that is known
-            if before != plan and other.bytes_of(before) <= way.bytes_of(plan):
-                way, plan = other, before
+            return min(found, key=lambda one: one[0].bytes_of(one[1]))
     return way, plan
 
 
@@ -140,11 +139,19 @@ def within_budget(forms: Forms, budget: Budget) -> Decided:
             f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
             "at least that, or a smaller batch"
         )
+    choosers = []
     for other in chain([forms.tied], (leaner for _, leaner in forms.lean(forms.tied))):
         one = found if other is forms.mod else forms.chooser(other)
         plan = one.within(limit)
         if plan is not None:
             return Decided(one.planner, plan, limit)
+        choosers.append(one)
+    for one in choosers:
+        one.try_for_less()
+    if found.least <= limit:
+        plan = min(found.known, key=found.bytes_of)
+        planner = next(one.planner for one in choosers if one.planner.program is plan.program)
+        return Decided(planner, plan, limit)
     proof = f". No plan can need less than is needed at once: {least}" if least.bytes else ""
     raise MemoryPlanError(
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "

@@ -1,16 +1,21 @@
 """Which plans are compiled for a budget, by what XLA has counted of others."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from relaxjax.ops.platform import lowering_for
 from relaxjax.passes.memory.planning.choice import Chooser
+from relaxjax.passes.memory.planning.decisions import within_budget
+from relaxjax.passes.memory.program.step import MemoryPlanError
 
 
 @dataclass(frozen=True)
 class Plan:
     peak: int
+    program: Any = None
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,7 @@ class Planner:
     none: Plan
     half: Plan
     smallest: list[Plan]
+    program: Any = None
 
     @property
     def waiting(self) -> Plan:
@@ -65,3 +71,27 @@ def test_a_form_that_takes_no_less_is_not_compiled_to_tell_so() -> None:
     other = Planner(Plan(990), Plan(510), [Plan(301)])
     assert tried(other, 350, 100, known) == []
     assert tried(Planner(Plan(980), Plan(510), [Plan(290)]), 350, 100, known) == [290]
+
+
+class Forms:
+    """A program of one form, whose smallest plan takes far more than it is predicted to."""
+
+    name, mod, tied = "loss_adjoint", None, None
+
+    def chooser(self, mod: Any) -> Chooser:
+        planner: Any = PLANNER
+        counts = {1000: 1100, 500: 650, 300: 700, 400: 450}
+        return Chooser(planner, lambda plan: counts[plan.peak])
+
+    def lean(self, mod: Any) -> Iterator[Any]:
+        return iter(())
+
+
+def test_no_budget_is_refused_that_another_small_plan_keeps() -> None:
+    """By what was not predicted of the smallest plan, no other one is expected to fit."""
+    forms: Any = Forms()
+    with lowering_for("cuda"):
+        found: Any = within_budget(forms, 460)
+        assert found.plan == Plan(400)
+        with pytest.raises(MemoryPlanError, match="the least that was found is 450 bytes"):
+            within_budget(forms, 440)
