@@ -67,4 +67,4 @@ def _takes_every_other(value: Expr) -> bool:
     """Whether it is of the elements at equal steps, along some axis."""
     if not isinstance(value, Call) or operator_name(value) != "lax.slice":
         return False
-    return max(value.attrs["strides"] or (1,), default=1) > 1
+    return max(value.attrs.get("strides") or (), default=1) > 1

@@ -28,9 +28,10 @@ def NarrowProducts(function: Function, mod: IRModule) -> Function:
     The gradient of a layer's weight is the product of the layer's data, turned, with the adjoint of
     its result. XLA's compiler for CPUs turns the data to compute it. Where the layer has few
     outputs, as the last one of a classifier or a factor of low rank, the adjoint is a small part of
-    the data: the product of the adjoint, turned, with the data is computed instead. It is stored
-    before it is turned itself, because XLA would make one product of both again. The function is to
-    be legalised, and for other platforms it stays as it is.
+    the data: the product of the adjoint, turned, with the data is computed instead.
+
+    It is stored before it is turned itself, because XLA would make one product of both again. The
+    function is to be legalised, and for other platforms it stays as it is.
     """
     return rewritten(function, _LAWS) if chosen_platform() == "cpu" else function
 
