@@ -18,7 +18,7 @@ from whole_image_models import unet
 import relaxjax
 from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import chosen_platform
-from relaxjax.passes import Gradient, MemoryPlanError, PassContext
+from relaxjax.passes import Gradient, MemoryPlanError, PassContext, PassInfo
 from relaxjax.passes.memory.planning.planner import POLICIES, Planner
 from relaxjax.passes.memory.rematerialize import AUTO, decided
 
@@ -86,6 +86,13 @@ def states_of_a_scan(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
     return jnp.mean(read**2)
 
 
+class WithoutLevels:
+    """Lets all passes run but StoreLevels."""
+
+    def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+        return info.name != "StoreLevels"
+
+
 @pytest.mark.skipif(chosen_platform() != "cpu", reason="elsewhere nothing is planned by default")
 def test_where_free_computes_nothing_again_what_waits_by_default_does() -> None:
     """A scan by halves: what "free" would compute again saves too little to be followed.
@@ -99,7 +106,7 @@ def test_where_free_computes_nothing_again_what_waits_by_default_does() -> None:
         for name, shape in {**shapes, "write": (width, states), "read": (width, states)}.items()
     }
     everything = relaxjax.value_and_grad(states_of_a_scan, memory_policy="none")
-    with PassContext(disabled_pass=["StoreLevels"]):
+    with PassContext(instruments=[WithoutLevels()]):
         mod = everything.module(params, jnp.ones((4, 128, 8)))
     (name,) = (name for name in mod.relax_functions() if name.endswith("_adjoint"))
     default, free, none = (
