@@ -37,9 +37,9 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
-from relaxjax.passes.memory.planning.choice import Chooser
 from relaxjax.passes.memory.planning.plan import Plan
 from relaxjax.passes.memory.planning.planner import POLICIES, Planner
+from relaxjax.passes.memory.planning.plans_by_count import Chooser
 from relaxjax.passes.memory.program.caller import Caller
 from relaxjax.passes.memory.program.in_place import with_reads_first
 from relaxjax.passes.memory.program.matrix_rows import with_matrix_rows

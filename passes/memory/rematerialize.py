@@ -17,7 +17,6 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
-from .planning.choice import Chooser, Figure
 from .planning.decisions import Decided, by_default, by_policy, with_late_data, within_budget
 from .planning.estimate import is_worth_a_plan
 from .planning.forms import Forms
@@ -26,6 +25,7 @@ from .planning.kept_plans import KeptPlans
 from .planning.plan import Plan
 from .planning.planner import POLICIES, Planner
 from .planning.planning_bar import planning_bar
+from .planning.plans_by_count import Chooser, Figure
 from .planning.recompute import recomputed
 from .planning.remembered import remembered
 from .planning.turned_data import with_turned_data

@@ -12,11 +12,11 @@ from relaxjax.passes.differentiation.gradient import function_of
 from ..program.step import MemoryPlanError
 from .bound import Bound, least_bytes
 from .budget import Budget, budget_in_bytes
-from .choice import Chooser
 from .estimate import LARGE, SMALL
 from .forms import Forms
 from .plan import Plan
 from .planner import POLICIES, WORTH, Planner, in_order
+from .plans_by_count import Chooser
 from .turned_data import with_turned_data
 
 # As WORTH, for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers

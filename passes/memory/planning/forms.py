@@ -17,8 +17,8 @@ from ..program.in_place import with_reads_first
 from ..program.matrix_rows import with_matrix_rows
 from ..program.program import Program
 from ..program.step import Step
-from .choice import Chooser
 from .planner import BALANCED, FREE, POLICIES
+from .plans_by_count import Chooser
 
 
 @dataclass

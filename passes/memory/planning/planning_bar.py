@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from relaxjax.ir.tables import shown_bytes
 
-from .choice import Figure
 from .plan import Plan
+from .plans_by_count import Figure
 
 # A search that takes so many seconds, or fewer, shows nothing.
 _UNSEEN = 2.0

@@ -5,6 +5,7 @@ from . import areas as areas
 from . import attending as attending
 from . import binary as binary
 from . import checked as checked
+from . import convolutions as convolutions
 from . import copies as copies
 from . import creation as creation
 from . import decompositions as decompositions

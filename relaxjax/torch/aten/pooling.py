@@ -7,9 +7,9 @@ from typing import Any
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar
 
+from .convolutions import per_axis
 from .max_places import adaptive_max, places_of_max
 from .padding import padded
-from .products import per_axis
 from .promotion import is_floating
 from .reductions import mean
 from .slicing import sliced

@@ -11,7 +11,7 @@ import pytest
 import relaxjax
 from relaxjax import IRModule, memory
 from relaxjax.passes.memory.planning.bound import Bound, least_bytes
-from relaxjax.passes.memory.planning.choice import Chooser
+from relaxjax.passes.memory.planning.plans_by_count import Chooser
 from relaxjax.passes.memory.program.program import Program
 from relaxjax.passes.memory.program.step import MemoryPlanError
 from relaxjax.passes.memory.rematerialize import decided

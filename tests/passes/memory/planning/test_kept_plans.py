@@ -20,8 +20,8 @@ from relaxjax.optim import SGD
 from relaxjax.passes import Rematerialize, SetupTrainer
 from relaxjax.passes.memory import rematerialize
 from relaxjax.passes.memory.planning import kept_plans
-from relaxjax.passes.memory.planning.choice import Chooser
 from relaxjax.passes.memory.planning.planner import Planner
+from relaxjax.passes.memory.planning.plans_by_count import Chooser
 from relaxjax.passes.memory.program.schedule import Order
 
 ADJOINT = "loss_adjoint"

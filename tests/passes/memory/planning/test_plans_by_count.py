@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from relaxjax.ops.platform import lowering_for
-from relaxjax.passes.memory.planning.choice import Chooser
 from relaxjax.passes.memory.planning.decisions import within_budget
+from relaxjax.passes.memory.planning.plans_by_count import Chooser
 from relaxjax.passes.memory.program.step import MemoryPlanError
 
 
