@@ -3,10 +3,10 @@
     python tests/long/growth.py                              # everything
     python tests/long/growth.py Gradient from_source --shapes chain wide --smallest 32
 
-Each is timed at the sizes n, 4 n and 16 n of each shape of `tests/support/growing_programs.py`, on one
-thread's clock, the least of three runs where they are short. The slope is that of the line through
-the logarithms: 1 for what grows in proportion to the size, 2 for its square. For each, the steepest
-shape is shown; what nests is timed at depths of 2, 4 and 8. XLA compiles nothing here.
+Each is timed at the sizes n, 4 n and 16 n of each shape of `tests/support/growing_programs.py`, on
+one thread's clock, the least of three runs where they are short. The slope is that of the line
+through the logarithms: 1 for what grows in proportion to the size, 2 for its square. For each, the
+steepest shape is shown; what nests is timed at depths of 2, 4 and 8. XLA compiles nothing here.
 """
 
 import argparse
