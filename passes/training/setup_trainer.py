@@ -232,21 +232,6 @@ def step_passes(
     rolls = options.roll_blocks is True or (options.roll_blocks and is_alone)
     if rolls and not options.keeps_params:
         layers = [StackLayers(options.roll_blocks)]
-    lowered: list[Pass] = []
-    if options.legalize:
-        lowered = [
-            SimplifyAdjoint(),
-            LegalizeOps(),
-            EliminateCommonSubexpr(),
-            CanonicalizeBindings(),
-            SumsAsProducts(),
-            NarrowProducts(),
-            StoreLevels(),
-            StoreDraws(),
-            StoreResults(ADJOINT),
-            PlanStepMemory(options.memory_budget, options.memory_policy),
-            UpdateInLoops(),
-        ]
     spread: list[Pass] = []
     if options.spread is not None or is_placed(mod):
         mesh, sharding = options.spread or (None, DATA)
@@ -265,8 +250,25 @@ def step_passes(
         UpdateRows(optimizer.is_lazy),
         FuseTrainStep(options.gives_outputs),
         *evaluation,
-        *lowered,
+        *(_lowered(options) if options.legalize else ()),
     )
+
+
+def _lowered(options: StepOptions) -> list[Pass]:
+    """The passes that make a step of the primitives of JAX, and plan its memory."""
+    return [
+        SimplifyAdjoint(),
+        LegalizeOps(),
+        EliminateCommonSubexpr(),
+        CanonicalizeBindings(),
+        SumsAsProducts(),
+        NarrowProducts(),
+        StoreLevels(),
+        StoreDraws(),
+        StoreResults(ADJOINT),
+        PlanStepMemory(options.memory_budget, options.memory_policy),
+        UpdateInLoops(),
+    ]
 
 
 def spread_over(
