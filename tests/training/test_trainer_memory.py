@@ -61,7 +61,8 @@ def test_the_step_of_a_model_in_relax() -> None:
     assert planned.recomputed
     assert planned.kept
     assert {("model.py", 5), ("model.py", 6)} <= lines_of(planned) == lines_of(kept)
-    assert planned.peak < planned.peak_of_all_kept == kept.peak
+    # The form of the step that is planned may order gradients better, with everything kept, too.
+    assert planned.peak < planned.peak_of_all_kept <= kept.peak
     assert planned.extra_flops > 0 == kept.extra_flops
     assert "computed again" in str(planned)
 
