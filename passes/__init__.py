@@ -75,6 +75,7 @@ from .operators.legalize import register_legalize as register_legalize
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
 from .operators.multiply_rows_once import MultiplyRowsOnce as MultiplyRowsOnce
 from .operators.narrow_products import NarrowProducts as NarrowProducts
+from .operators.reduce_by_slices import ReduceBySlices as ReduceBySlices
 from .operators.remove_redundant_reshape import RemoveRedundantReshape as RemoveRedundantReshape
 from .operators.reorder_permute_dims_after_concat import (
     ReorderPermuteDimsAfterConcat as ReorderPermuteDimsAfterConcat,

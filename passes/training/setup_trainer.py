@@ -21,6 +21,7 @@ from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.operators.multiply_rows_once import MultiplyRowsOnce
 from relaxjax.passes.operators.narrow_products import NarrowProducts
+from relaxjax.passes.operators.reduce_by_slices import ReduceBySlices
 from relaxjax.passes.raising.sums_as_products import SumsAsProducts
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
@@ -102,9 +103,9 @@ def SetupTrainer(
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds MultiplyRowsOnce,
-    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, NarrowProducts, StoreLevels,
-    StoreDraws, StoreResults, PlanStepMemory, for which `memory_budget` and `memory_policy` are, and
-    UpdateInLoops.
+    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, NarrowProducts, ReduceBySlices,
+    StoreLevels, StoreDraws, StoreResults, PlanStepMemory, for which `memory_budget` and
+    `memory_policy` are, and UpdateInLoops.
 
     The attribute `made_of` holds digests of the model, the loss and the optimizer as they are
     given, by which a training that is resumed knows whether it is the one that was begun.
@@ -263,6 +264,7 @@ def _lowered(options: StepOptions) -> list[Pass]:
         CanonicalizeBindings(),
         SumsAsProducts(),
         NarrowProducts(),
+        ReduceBySlices(),
         StoreLevels(),
         StoreDraws(),
         StoreResults(ADJOINT),

@@ -22,6 +22,7 @@ from relaxjax.ir.types import TensorType, TupleType, is_float
 
 from .cost_rules import per_element
 from .declare import OpError, op
+from .extremes import extreme
 from .lowered_cost import LOWERED
 from .shapes import element_count, with_dtype
 
@@ -101,9 +102,12 @@ def _as_before(blocks: Any, shape: Any, count: Any) -> Any:
     return blocks.reshape(-1)[:count].reshape(shape)
 
 
+_largest = extreme(jnp.max)
+
+
 def _encode(data: Any, step: Any, signed: bool) -> Any:
     blocks = _in_blocks(data.astype(jnp.float32))
-    scales = jnp.max(jnp.abs(blocks), axis=1)
+    scales = _largest(jnp.abs(blocks), axis=1)
     of_block = scales[:, None]
     part = jnp.where(of_block > 0, jnp.abs(blocks) / of_block, jnp.float32(0))
     chance = _chance(blocks, step)

@@ -17,6 +17,7 @@ from .conversions import Axes
 from .cost_rules import REDUCES, SORTS, CostRule, per_input
 from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, narrow, ndim_of, number, scalar, shape_of, wide
+from .extremes import extreme
 from .shapes import (
     dims_text,
     element_count,
@@ -185,15 +186,17 @@ def _std_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
 def _extremum_gradient(name: str) -> Callable[..., Expr]:
     """The gradient rule of `max` or `min`: elements that tie for the extremum share its adjoint.
 
-    It is found anew, among elements that are computed once: of others none might equal it.
+    It is found anew, among elements that are computed once: of others none might equal it. NaN, of
+    which the shares are 0 / 0, is put there: XLA takes the quotients of zeros and ones for zeros.
     """
 
     def gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
         elements, whole = call("grad.once", wide(x)), wide(g)
-        hit = call("equal", elements, call(name, elements, axis, keepdims=True))
-        share = call("astype", hit, dtype_of(whole))
-        count = call("sum", share, axis, keepdims=True)
-        return narrow(with_reduced_axes(whole, axis, keepdims) * (share / count), g)
+        found = call(name, elements, axis, keepdims=True)
+        hit = call("astype", call("equal", elements, found), dtype_of(whole))
+        share = hit / call("sum", hit, axis, keepdims=True)
+        share = call("where", call("isnan", found), call("astype", found, dtype_of(whole)), share)
+        return narrow(with_reduced_axes(whole, axis, keepdims) * share, g)
 
     return gradient
 
@@ -250,10 +253,18 @@ std = reduction(
     of_parts=True,
 )
 max = reduction(
-    "max", jnp.max, "Largest element along `axis`.", _extremum_gradient("max"), of_some=True
+    "max",
+    extreme(jnp.max),
+    "Largest element along `axis`, NaN where there is one.",
+    _extremum_gradient("max"),
+    of_some=True,
 )
 min = reduction(
-    "min", jnp.min, "Smallest element along `axis`.", _extremum_gradient("min"), of_some=True
+    "min",
+    extreme(jnp.min),
+    "Smallest element along `axis`, NaN where there is one.",
+    _extremum_gradient("min"),
+    of_some=True,
 )
 prod = reduction(
     "prod",

@@ -75,6 +75,10 @@ OTHERS = {
             ["y = L.dot_general(a, b, dimension_numbers=[[[0], [0]], [[], []]])"],
         )
     ],
+    "slices": [
+        ('a: R.Tensor((8192, 2), "float32")', ["y = L.reduce_sum(a, axes=[1])"]),
+        ('a: R.Tensor((37, 17000), "float32")', ["y = L.reduce_max(a, axes=[0])"]),
+    ],
     "product_with_sum": [(MATRICES, ["s = R.add(b, c)", "y = R.matmul(a, s)"])],
     "product_in_order": [(FACTORS, ["p = R.matmul(b, c)", "y = R.matmul(a, p)"])],
     "rows_of_take": [

@@ -40,6 +40,7 @@ LOWERED = [
     "CanonicalizeBindings",
     "SumsAsProducts",
     "NarrowProducts",
+    "ReduceBySlices",
     "StoreLevels",
     "StoreDraws",
     "StoreResults",

@@ -102,7 +102,7 @@ def test_what_loops_need_inside_counts_while_they_run(after: str) -> None:
                 b = R.matmul(a, R.permute_dims(w))
                 return (R.tanh(b), ())
             out = R.scan(step, x, (), length=8)
-            loss = R.max({after})
+            loss = R.sum({after})
             return (loss, (out[0],))
         """)
     plan = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).none

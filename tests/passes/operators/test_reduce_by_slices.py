@@ -1,0 +1,133 @@
+"""Sums and maxima along long rows, or over a few elements, are of slices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import relaxjax
+from relaxjax.ir import Call, IRModule
+from relaxjax.ir.op import operator_name
+from relaxjax.lowering import to_jax
+from relaxjax.ops.platform import lowering_for
+from relaxjax.passes import ReduceBySlices
+
+ON_CPU = jax.default_backend() == "cpu" and jax.device_count() == 1
+pytestmark = pytest.mark.skipif(not ON_CPU, reason="other platforms keep the sums")
+
+Case = tuple[Callable[[Any], Any], tuple[int, ...]]
+
+
+def drawn(*shape: int, dtype: str = "float32") -> jax.Array:
+    return jnp.asarray(np.random.default_rng(sum(shape)).normal(size=shape), dtype)
+
+
+def names(mod: IRModule) -> list[str | None]:
+    values = [b.value for b in mod["main"].body.bindings()]
+    return [operator_name(value) for value in values if isinstance(value, Call)]
+
+
+CHANGED: dict[str, Case] = {
+    "a sum over the batch": (lambda x: x.sum(0), (3, 20, 1000)),
+    "over many of them": (lambda x: x.sum(0), (277, 17000)),
+    "over two axes": (lambda x: x.sum((0, 1)), (2, 3, 17000)),
+    "with axes before": (lambda x: x.sum(1), (2, 2, 17000)),
+    "of coordinates": (lambda x: (x * x).sum(-1), (6000, 3)),
+    "of vectors": (lambda x: x.sum(1), (128, 2, 64)),
+    "over eight": (lambda x: x.sum(1), (128, 8, 16)),
+    "over two axes around one of length one": (lambda x: x.sum((1, 3)), (4096, 2, 1, 2)),
+    "of two classes": (lambda x: x.max(-1), (8192, 2)),
+    "minima": (lambda x: x.min(0), (5, 17000)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_slices_are_combined(name: str) -> None:
+    function, shape = CHANGED[name]
+    x = drawn(*shape)
+    mod = ReduceBySlices()(relaxjax.from_jax(function, x))
+    assert not any(str(found).startswith("lax.reduce_") for found in names(mod))
+    assert names(mod).count("lax.slice") <= 64
+    assert ReduceBySlices()(mod) is mod
+    chex.assert_trees_all_close(to_jax(mod, "main")(x), function(x), rtol=1e-5, atol=1e-4)
+
+
+KEPT: dict[str, Case] = {
+    "rows of 64 KiB": (lambda x: x.sum(0), (5, 2**14)),
+    "a last axis that is not short": (lambda x: x.sum(-1), (8192, 9)),
+    "an axis in the middle": (lambda x: x.sum(1), (128, 5, 64)),
+    "few numbers": (lambda x: x.sum(-1), (1024, 3)),
+    "one element": (lambda x: x.sum(0), (1, 17000)),
+    "no elements": (lambda x: x.sum(0), (2, 0, 17000)),
+    "an axis between": (lambda x: x.sum((0, 2)), (3, 17000, 2)),
+    "integers": (lambda x: x.astype("int32").sum(0), (3, 17000)),
+    "half precision": (lambda x: x.astype("bfloat16").max(0), (3, 17000)),
+    "products": (lambda x: x.prod(0), (3, 17000)),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_other_sums_stay(name: str) -> None:
+    function, shape = KEPT[name]
+    mod = relaxjax.from_jax(function, drawn(*shape))
+    assert ReduceBySlices()(mod) is mod
+
+
+def test_double_precision_has_shorter_rows() -> None:
+    with jax.enable_x64(True):
+        x = drawn(5, 2**14, dtype="float64")
+        mod = ReduceBySlices()(relaxjax.from_jax(lambda x: x.sum(0), x))
+        assert "lax.reduce_sum" not in names(mod)
+        chex.assert_trees_all_close(to_jax(mod, "main")(x), x.sum(0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "sum"])
+def test_what_is_no_number_stays_so(name: str) -> None:
+    """Beside NumPy: XLA's own maxima of long rows on a CPU are those of the other numbers."""
+    x = drawn(3, 17000).at[1, 5].set(jnp.nan).at[2, 6].set(jnp.inf).at[0, 7].set(-jnp.inf)
+    mod = ReduceBySlices()(relaxjax.from_jax(lambda x: getattr(jnp, name)(x, axis=0), x))
+    assert "lax.slice" in names(mod)
+    expected = getattr(np.asarray(x), name)(axis=0)
+    chex.assert_trees_all_close(to_jax(mod, "main")(x), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_other_platforms_keep_their_sums() -> None:
+    function, shape = CHANGED["a sum over the batch"]
+    mod = relaxjax.from_jax(function, drawn(*shape))
+    with lowering_for("cuda"):
+        assert ReduceBySlices()(mod) is mod
+
+
+def test_several_devices_keep_their_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, shape = CHANGED["a sum over the batch"]
+    mod = relaxjax.from_jax(function, drawn(*shape))
+    monkeypatch.setattr(jax, "devices", lambda *_: ["one", "another"])
+    assert ReduceBySlices()(mod) is mod
+
+
+def test_embeddings_of_positions_have_their_gradient_so() -> None:
+    def loss(places: Any, x: Any) -> Any:
+        return jnp.sin(x + places[None]).sum()
+
+    x, places = drawn(4, 160, 128), drawn(160, 128)
+    found = relaxjax.value_and_grad(loss)
+    assert "L.slice" in str(found.module(places, x))
+    chex.assert_trees_all_close(
+        found(places, x), jax.value_and_grad(loss)(places, x), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_it_has_derivatives() -> None:
+    x, places = drawn(4, 160, 128), drawn(160, 128)
+
+    def loss(places: Any, x: Any) -> Any:
+        return (jnp.sin(x + places[None]) ** 2).sum()
+
+    def slope(gradient: Any) -> Any:
+        return jax.grad(lambda places: (gradient(loss)(places, x) ** 2).sum())(places)
+
+    chex.assert_trees_all_close(slope(relaxjax.grad), slope(jax.grad), rtol=1e-4, atol=1e-3)
