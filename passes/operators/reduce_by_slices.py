@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import jax
 
-from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law
@@ -14,6 +13,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.tensor_types import known_dims, known_dtype, static_dims
 from relaxjax.ir.uses import Uses
+from relaxjax.ops.emit import reshaped
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
@@ -52,18 +52,19 @@ def ReduceBySlices(function: Function, mod: IRModule) -> Function:
 def slices(call: Call, op: Op, known: Uses) -> Expr | None:
     """The sum of x[:, k] over k as x[:, 0] + x[:, 1] and so on."""
     (x,), dims = call.args, static_dims(call.args[0].ty)
-    if dims is None or known_dtype(call) not in _BYTES or set(call.attrs) != {"axes"}:
+    bytes_each = _BYTES.get(known_dtype(call) or "")
+    if dims is None or bytes_each is None or set(call.attrs) != {"axes"}:
         return None
     sizes = _around(dims, call.attrs["axes"])
     if sizes is None:
         return None
     _, length, behind = sizes
-    is_long = behind * _BYTES[known_dtype(call)] > _LONG_ROWS
+    is_long = behind * bytes_each > _LONG_ROWS
     is_short = length <= (_SHORT if behind <= _CLOSE else _FEW) and math.prod(dims) >= _MANY
     if length < 2 or not (is_long or is_short):
         return None
-    slabs = _Slabs(_shaped(x, sizes), *sizes)
-    return _shaped(slabs.combined(get_op(_OF_TWO[op.name])), known_dims(call) or ())
+    slabs = _Slabs(reshaped(x, sizes), *sizes)
+    return reshaped(slabs.combined(get_op(_OF_TWO[op.name])), known_dims(call) or ())
 
 
 _LAWS = Laws([slices])
@@ -109,9 +110,3 @@ class _Slabs:
             left = parts[-1:] if len(parts) % 2 else []
             parts = [of_two(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)] + left
         return parts[0]
-
-
-def _shaped(x: Expr, dims: Sequence[Dim]) -> Expr:
-    if known_dims(x) == tuple(dims):
-        return x
-    return get_op("lax.reshape")(x, new_sizes=list(dims))

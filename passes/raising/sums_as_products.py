@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 
 from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.tensor_types import known_dims, known_dtype, static_dims
+from relaxjax.ops.emit import reshaped
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
@@ -72,7 +72,7 @@ def product_of_matrices(call: Call, reading: Reading) -> Expr | None:
         dimension_numbers=(places(summed), places(batch)),
         precision=(_EXACT, _EXACT),
     )
-    return _shaped(found, known_dims(call) or ())
+    return reshaped(found, known_dims(call) or ())
 
 
 _LAWS = Laws([product_of_matrices])
@@ -84,15 +84,9 @@ def _without_ones(view: View) -> View | None:
     if dims is None or len(view.axes) != len(dims):
         return None
     kept = [place for place, axis in enumerate(view.axes) if axis is not None]
-    return View(_shaped(view.expr, [dims[p] for p in kept]), tuple(view.axes[p] for p in kept))
+    return View(reshaped(view.expr, [dims[p] for p in kept]), tuple(view.axes[p] for p in kept))
 
 
 def _in_order(pair: Sequence[View], ndim: int) -> Sequence[View]:
     """Two factors, first the one that has the first axis which is not of both."""
     return sorted(pair, key=lambda one: [axis not in one.axes for axis in range(ndim)])
-
-
-def _shaped(x: Expr, dims: Sequence[Dim]) -> Expr:
-    if known_dims(x) == tuple(dims):
-        return x
-    return get_op("lax.reshape")(x, new_sizes=list(dims))

@@ -1,10 +1,12 @@
-"""What gradient rules write with: calls by name, scalars of a tensor's dtype, shapes."""
+"""What rules write with: calls by name, scalars of a tensor's dtype, shapes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, const, np_dtype
 from relaxjax.ir.op import get_op
+from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ir.types import TensorType, is_float
 
 from .declare import OpError
@@ -60,6 +62,13 @@ def shape_of(x: Expr) -> Expr:
     if isinstance(shape, tuple):
         return ShapeExpr(shape)
     return shape if isinstance(shape, Var) else call("shape_of", x)
+
+
+def reshaped(x: Expr, dims: Sequence[Dim]) -> Expr:
+    """A tensor of these dimensions by JAX's own primitive: `x` where it has them."""
+    if known_dims(x) == tuple(dims):
+        return x
+    return get_op("lax.reshape")(x, new_sizes=list(dims))
 
 
 def number(value: Dim, like: Expr) -> Expr:

@@ -17,6 +17,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.tensor_types import static_dims
+from relaxjax.ops.emit import reshaped
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.tensors import is_elementwise_of_jax
 
@@ -66,7 +67,7 @@ class _MatrixRows:
             return None
         if (x := _reshaped(binding.value)) is not None:
             if x in self.matrices:
-                return _shaped(self.matrices[x], dims)
+                return reshaped(self.matrices[x], dims)
             if var in self.wanted and _axes_of_rows(var, static_dims(x.ty)) == self.wanted[var]:
                 self.matrices[var] = x
             return None
@@ -80,7 +81,7 @@ class _MatrixRows:
         assert isinstance(call.op, Op)
         matrix = builder.emit(call.op(*known, **call.attrs), f"{var.name}_rows")
         self.matrices[var] = matrix
-        return _shaped(matrix, dims)
+        return reshaped(matrix, dims)
 
     def argument(self, arg: Expr, dims: Sequence[int], rows: int) -> Expr | None:
         """An argument as it goes with matrices, None where that is more than to see it so."""
@@ -93,7 +94,7 @@ class _MatrixRows:
         is_for_all = all(length == 1 for length in first) or first == tuple(dims[:rows])
         if len(own) != len(dims) or not is_for_all:
             return None
-        return _shaped(arg, (math.prod(first), *own[rows:]))
+        return reshaped(arg, (math.prod(first), *own[rows:]))
 
 
 def _reshaped(value: Expr) -> Var | None:
@@ -118,9 +119,3 @@ def _axes_of_rows(value: Var, matrix: Sequence[int] | None) -> int:
         return 0
     rows = len(dims) - len(matrix) + 1
     return rows if (math.prod(dims[:rows]), *dims[rows:]) == tuple(matrix) else 0
-
-
-def _shaped(value: Expr, dims: Sequence[int]) -> Expr:
-    if static_dims(value.ty) == tuple(dims):
-        return value
-    return get_op(_RESHAPE)(value, new_sizes=list(dims))
