@@ -1,8 +1,8 @@
-"""Sums and maxima over an axis that XLA's compiler for CPUs is slow along, slice by slice."""
+"""Sums along axes that XLA's compiler for CPUs is slow along, slice by slice."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 
@@ -19,12 +19,16 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
 
 _BYTES = {"float32": 4, "float64": 8}
+_WIDE = [{dtype} for dtype in _BYTES]
 _OF_TWO = {"lax.reduce_sum": "lax.add", "lax.reduce_max": "lax.max", "lax.reduce_min": "lax.min"}
 # Behind the axis lie more bytes than this: XLA 0.10 takes 10 to 100 times as long as slices do.
 _LONG_ROWS = 2**16
 # Or the axis has so few elements, of which there are many in all: 0.04 to 0.9 of the time. With
 # more of them, so few numbers are to lie behind it.
 _FEW, _SHORT, _CLOSE, _MANY = 4, 8, 16, 2**14
+# So many products of matrices or more, which sum over 4 to 7 numbers, and give so few: 0.02 to 0.5
+# of the time. Those with fewer multiplications XLA computes number by number itself.
+_BATCH, _INNER, _LARGEST, _LEAST = 2**8, range(4, 8), 36, 32
 # So many slices at a time: XLA writes out an expression for each.
 _AT_ONCE = 16
 
@@ -35,8 +39,9 @@ def ReduceBySlices(function: Function, mod: IRModule) -> Function:
 
     XLA's compiler for CPUs reads a tensor number by number in two cases. The first is a sum over
     an axis behind which long rows lie, as in the gradient of embeddings of positions, which is a
-    sum over the batch. The second is an axis of a few elements with few numbers behind it, such as
-    the three coordinates of a point, or the logits of two classes.
+    sum over the batch. The second is an axis of a few elements, such as the three coordinates of a
+    point, or the logits of two classes. Products of many small matrices, such as transforms of
+    space, are calls of a library for each; they become sums of elementwise products.
 
     Slices are combined in pairs, and up to 16 at a time. What the tensor is made of is computed in
     the same kernel, and is not stored. The function is to be legalised, its tensors are of float32
@@ -55,23 +60,45 @@ def slices(call: Call, op: Op, known: Uses) -> Expr | None:
     bytes_each = _BYTES.get(known_dtype(call) or "")
     if dims is None or bytes_each is None or set(call.attrs) != {"axes"}:
         return None
-    sizes = _around(dims, call.attrs["axes"])
-    if sizes is None:
+    merged = _merged(dims, call.attrs["axes"])
+    if merged is None:
         return None
-    _, length, behind = sizes
+    axis, sizes = merged
+    length, behind = sizes[axis], math.prod(sizes[axis + 1 :])
     is_long = behind * bytes_each > _LONG_ROWS
     is_short = length <= (_SHORT if behind <= _CLOSE else _FEW) and math.prod(dims) >= _MANY
-    if length < 2 or not (is_long or is_short):
+    if not (is_long or is_short):
         return None
-    slabs = _Slabs(reshaped(x, sizes), *sizes)
-    return reshaped(slabs.combined(get_op(_OF_TWO[op.name])), known_dims(call) or ())
+    found = _Slices(reshaped(x, sizes), sizes, axis).combined(get_op(_OF_TWO[op.name]))
+    return reshaped(found, known_dims(call) or ())
 
 
-_LAWS = Laws([slices])
+@law("lax.dot_general")
+def small_products(call: Call, op: Op, known: Uses) -> Expr | None:
+    """The sum of a[b, i, k] c[b, k, j] over k, for each b, as products of slices along k."""
+    summed, batch = call.attrs["dimension_numbers"]
+    dims, left = static_dims(call.ty), static_dims(call.args[0].ty)
+    dtypes = {known_dtype(call), *map(known_dtype, call.args)}
+    if dims is None or left is None or len(summed[0]) != 1 or dtypes not in _WIDE:
+        return None
+    length, first, middle = left[summed[0][0]], len(batch[0]), len(left) - 1
+    rows, columns = math.prod(dims[first:middle]), math.prod(dims[middle:])
+    is_small = length in _INNER and rows * columns <= _LARGEST
+    is_loop = min(rows, columns) < 2 or rows * columns * length < _LEAST
+    if not is_small or is_loop or math.prod(dims[:first]) < _BATCH:
+        return None
+    places = range(middle), [*range(first), *range(middle, len(dims))]
+    factors = map(_spread, call.args, batch, summed, places, [(*dims, length)] * 2)
+    products = _Slices(get_op("lax.mul")(*factors), (*dims, length), len(dims))
+    # Else XLA would store the elementwise products, to compute the sum in each kernel that reads it.
+    return get_op("relax.grad.once")(reshaped(products.combined(get_op("lax.add")), dims))
 
 
-def _around(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] | None:
-    """How many elements lie before, along and behind some axes, None where others lie between."""
+_LAWS = Laws([slices, small_products])
+
+
+def _merged(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, Sequence[int]] | None:
+    """Some axes as one, and the dimensions with it: None where others lie between, or nothing."""
     own = [axis for axis in axes if dims[axis] > 1]
     if not own or math.prod(dims) == 0:
         return None
@@ -79,31 +106,44 @@ def _around(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] | 
     length = math.prod(dims[axis] for axis in own)
     if math.prod(dims[first:end]) != length:
         return None
-    return math.prod(dims[:first]), length, math.prod(dims[end:])
+    return first, (*dims[:first], length, *dims[end:])
+
+
+def _spread(
+    x: Expr, batch: Sequence[int], summed: Sequence[int], places: Sequence[int], dims: Sequence[int]
+) -> Expr:
+    """A factor with the axis that is summed over last, repeated along those of the other one."""
+    own = [axis for axis in range(len(places) + 1) if axis not in (*batch, *summed)]
+    order = [*batch, *own, *summed]
+    turned = x if order == sorted(order) else get_op("lax.transpose")(x, permutation=order)
+    to = [*places, len(dims) - 1]
+    return get_op("lax.broadcast_in_dim")(turned, shape=list(dims), broadcast_dimensions=to)
 
 
 @dataclass(frozen=True)
-class _Slabs:
-    """A tensor of three axes, of which the second one is to go."""
+class _Slices:
+    """A tensor, and the axis of it that is to become one element."""
 
     x: Expr
-    before: int
-    length: int
-    behind: int
+    dims: Sequence[int]
+    axis: int
 
     def combined(self, of_two: Op) -> Expr:
         """All that lies along the axis, combined in pairs."""
-        if self.length <= _AT_ONCE:
-            return self._pairs([self._slab(place, 1) for place in range(self.length)], of_two)
-        size = self.length // _AT_ONCE
-        slabs = [self._slab(place * size, size) for place in range(_AT_ONCE)]
-        first = replace(self, x=self._pairs(slabs, of_two), length=size).combined(of_two)
-        rest = range(_AT_ONCE * size, self.length)
-        return self._pairs([first, *(self._slab(place, 1) for place in rest)], of_two)
+        length = self.dims[self.axis]
+        if length <= _AT_ONCE:
+            return self._pairs([self._slice(place, 1) for place in range(length)], of_two)
+        size = length // _AT_ONCE
+        slabs = [self._slice(place * size, size) for place in range(_AT_ONCE)]
+        dims = [*self.dims[: self.axis], size, *self.dims[self.axis + 1 :]]
+        first = _Slices(self._pairs(slabs, of_two), dims, self.axis).combined(of_two)
+        rest = range(_AT_ONCE * size, length)
+        return self._pairs([first, *(self._slice(place, 1) for place in rest)], of_two)
 
-    def _slab(self, start: int, size: int) -> Expr:
-        end = [self.before, start + size, self.behind]
-        return get_op("lax.slice")(self.x, start_indices=[0, start, 0], limit_indices=end)
+    def _slice(self, start: int, size: int) -> Expr:
+        starts, ends = [0] * len(self.dims), list(self.dims)
+        starts[self.axis], ends[self.axis] = start, start + size
+        return get_op("lax.slice")(self.x, start_indices=starts, limit_indices=ends)
 
     def _pairs(self, parts: list[Expr], of_two: Op) -> Expr:
         while len(parts) > 1:

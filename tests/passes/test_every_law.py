@@ -79,6 +79,12 @@ OTHERS = {
         ('a: R.Tensor((8192, 2), "float32")', ["y = L.reduce_sum(a, axes=[1])"]),
         ('a: R.Tensor((37, 17000), "float32")', ["y = L.reduce_max(a, axes=[0])"]),
     ],
+    "small_products": [
+        (
+            'a: R.Tensor((256, 4, 4), "float32"), b: R.Tensor((256, 4, 4), "float32")',
+            ["y = L.dot_general(a, b, dimension_numbers=[[[2], [1]], [[0], [0]]])"],
+        )
+    ],
     "product_with_sum": [(MATRICES, ["s = R.add(b, c)", "y = R.matmul(a, s)"])],
     "product_in_order": [(FACTORS, ["p = R.matmul(b, c)", "y = R.matmul(a, p)"])],
     "rows_of_take": [

@@ -1,4 +1,4 @@
-"""Sums and maxima along long rows, or over a few elements, are of slices."""
+"""Sums and maxima along long rows, or over a few elements, are of slices; so are small products."""
 
 from collections.abc import Callable
 from typing import Any
@@ -75,6 +75,56 @@ def test_other_sums_stay(name: str) -> None:
     function, shape = KEPT[name]
     mod = relaxjax.from_jax(function, drawn(*shape))
     assert ReduceBySlices()(mod) is mod
+
+
+Product = tuple[str, tuple[int, ...], tuple[int, ...]]
+
+SMALL: dict[str, Product] = {
+    "of transforms": ("bij,bjk->bik", (256, 4, 4), (256, 4, 4)),
+    "turned": ("bji,bkj->bik", (256, 4, 5), (256, 3, 4)),
+    "of a batch that is last": ("ijb,jkb->bik", (3, 6, 256), (6, 4, 256)),
+    "of two batches": ("abij,bajk->abik", (9, 30, 4, 7), (30, 9, 7, 5)),
+    "with two axes of rows": ("bhij,bjk->bhik", (270, 2, 3, 4), (270, 4, 3)),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_matrices_are_multiplied_number_by_number(name: str) -> None:
+    text, *shapes = SMALL[name]
+    a, b = (drawn(*shape) for shape in shapes)
+    mod = ReduceBySlices()(relaxjax.from_jax(lambda a, b: jnp.einsum(text, a, b), a, b))
+    assert "lax.dot_general" not in names(mod)
+    assert ReduceBySlices()(mod) is mod
+    chex.assert_trees_all_close(
+        to_jax(mod, "main")(a, b), jnp.einsum(text, a, b), rtol=1e-5, atol=1e-5
+    )
+
+
+LARGE: dict[str, Product] = {
+    "one matrix": ("ij,jk->ik", (256, 4), (4, 4)),
+    "a small batch": ("bij,bjk->bik", (255, 4, 4), (255, 4, 4)),
+    "sums of three": ("bij,bjk->bik", (256, 6, 3), (256, 3, 6)),
+    "sums of eight": ("bij,bjk->bik", (256, 4, 8), (256, 8, 4)),
+    "vectors": ("bij,bj->bi", (256, 32, 4), (256, 4)),
+    "few multiplications": ("bij,bjk->bik", (256, 2, 7), (256, 7, 2)),
+    "large results": ("bij,bjk->bik", (256, 7, 4), (256, 4, 7)),
+    "over two axes": ("bijl,bjlk->bik", (256, 4, 2, 2), (256, 2, 2, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_other_products_stay(name: str) -> None:
+    text, *shapes = LARGE[name]
+    given = (drawn(*shape) for shape in shapes)
+    mod = relaxjax.from_jax(lambda a, b: jnp.einsum(text, a, b), *given)
+    assert ReduceBySlices()(mod) is mod
+
+
+def test_products_of_other_dtypes_stay() -> None:
+    a = drawn(256, 4, 4).astype("bfloat16")
+    for wider in (None, jnp.float32):
+        mod = relaxjax.from_jax(lambda a: jnp.matmul(a, a, preferred_element_type=wider), a)
+        assert ReduceBySlices()(mod) is mod
 
 
 def test_double_precision_has_shorter_rows() -> None:
