@@ -27,8 +27,8 @@ def StoreLevels(function: Function, mod: IRModule) -> Function:
     `jax.lax.associative_scan` combines neighbours, then neighbours of the results, and so on, and
     its gradient reads each of these levels again. XLA's compiler for CPUs computes a level inside
     of the kernels that read it, from the first one: an element of the fifth from 32 elements, each
-    time. All levels that are stored take as many bytes as the first. The function is to be
-    legalised, and for other platforms it stays as it is.
+    time. All levels that are stored take as many bytes as the first. What is read in part alone is
+    left. The function is to be legalised, and for other platforms it stays as it is.
     """
     if chosen_platform() != "cpu":
         return function
@@ -52,15 +52,23 @@ def _levels(function: Function) -> Iterator[Var]:
         elif isinstance(value, Call) and is_elementwise_of_jax(value):
             if thinned.isdisjoint(value.args):
                 continue
-            readers = (known.values[user] for user in known.users_of(var))
-            if _is_worth_it(var) and any(map(_takes_every_other, readers)):
+            if _is_worth_it(var, known):
                 yield var
             else:
                 thinned.add(var)
 
 
-def _is_worth_it(var: Var) -> bool:
-    return is_float(known_dtype(var) or "") and size_of(var) >= _SMALL
+def _is_worth_it(var: Var, known: Uses) -> bool:
+    """Whether every other element is read, and no fewer in all than there are.
+
+    Where a few are read, such as those of every other row and column, no others are computed.
+    """
+    size = size_of(var)
+    if size < _SMALL or not is_float(known_dtype(var) or ""):
+        return False
+    readers = list(known.users_of(var))
+    thin = {user for user in readers if _takes_every_other(known.values[user])}
+    return bool(thin) and sum(size_of(user) if user in thin else size for user in readers) >= size
 
 
 def _takes_every_other(value: Expr) -> bool:

@@ -90,7 +90,7 @@ def small_products(call: Call, op: Op, known: Uses) -> Expr | None:
     places = range(middle), [*range(first), *range(middle, len(dims))]
     factors = map(_spread, call.args, batch, summed, places, [(*dims, length)] * 2)
     products = _Slices(get_op("lax.mul")(*factors), (*dims, length), len(dims))
-    # Else XLA would store the elementwise products, to compute the sum in each kernel that reads it.
+    # Else XLA would store the elementwise products, and add them in each kernel that reads sums.
     return get_op("relax.grad.once")(reshaped(products.combined(get_op("lax.add")), dims))
 
 

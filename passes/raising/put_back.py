@@ -44,11 +44,11 @@ def _put_back(x: Expr, axes: Sequence[int], reading: Reading) -> Expr | None:
 
 def _laid(arg: Expr, x: Expr, axes: Sequence[int], reading: Reading) -> Expr | None:
     """An argument of what `x` is computed by, for its axes in another order."""
-    if static_dims(arg.ty) == static_dims(x.ty):
-        return _put_back(arg, axes, reading)
-    if known_ndim(arg) == known_ndim(x):
+    if known_ndim(arg) != len(axes):
+        return arg if known_ndim(arg) == 0 else None
+    if static_dims(arg.ty) != static_dims(x.ty):
         return in_order(arg, axes)  # it is repeated, so it is small
-    return arg if known_ndim(arg) == 0 else None
+    return _put_back(arg, axes, reading)
 
 
 def _spread(call: Call, axes: Sequence[int]) -> Expr | None:

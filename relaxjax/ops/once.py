@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from .platform import by_platform
@@ -20,7 +19,7 @@ _stored_before_use = by_platform(lax.optimization_barrier, cpu=lambda x: stored_
 
 @jax.custom_jvp
 def computed_once(x: Any) -> Any:
-    """`x`, of floats, bools or unsigned integers below the largest: all kernels read its bits.
+    """`x`, of floats, bools or unsigned integers: all kernels read its bits.
 
     Subnormal numbers may be zeros, as they are wherever XLA's CPU computes with them. What reads
     JAX's derivatives knows this function by its name, and makes `R.grad.once` of it.
@@ -34,14 +33,13 @@ def _same_tangent(primals: Any, tangents: Any) -> Any:
 
 
 def stored_by_cpu(x: Any) -> Any:
-    """`x` as a quotient by 1, or a remainder by what is larger.
+    """`x` as a quotient by 1.
 
     A CPU has no use for a barrier: XLA drops it before it forms kernels. But it never computes a
     division in two of them, because that would be dear. LLVM, which comes after that, sees that
-    there is nothing to divide: only NaN is, by 2.
+    there is nothing to divide: only NaN is, by 2, and 0 among integers.
     """
     if x.dtype == bool:
         return stored_by_cpu(x.astype(jnp.uint8)).astype(bool)
-    if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
-        return lax.rem(x, jnp.full_like(x, np.iinfo(np.dtype(x.dtype)).max))
-    return lax.div(x, lax.select(x != x, jnp.full_like(x, 2), jnp.ones_like(x)))
+    is_same_halved = x == 0 if jnp.issubdtype(x.dtype, jnp.unsignedinteger) else x != x
+    return lax.div(x, lax.select(is_same_halved, jnp.full_like(x, 2), jnp.ones_like(x)))

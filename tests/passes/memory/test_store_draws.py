@@ -1,5 +1,6 @@
 """What is made of random numbers alone is stored for those that read it."""
 
+import re
 from typing import Any
 
 import chex
@@ -130,3 +131,18 @@ def test_a_training_step_stores_masks() -> None:
     trainer = Trainer.from_jax(loss, WEIGHTS, optax.sgd(0.1), ROWS, key=jax.random.key(0))
     names = [b.var.name for b in trainer.mod["backbone_loss_adjoint"].body.bindings()]
     assert len([name for name in names if name.endswith("_drawn")]) == 3
+
+
+def test_the_largest_numbers_that_are_drawn_stay() -> None:
+    key, x = jax.random.key(0), np.ones(4096, "float32")
+
+    def loss(x: Any, key: Any) -> Any:
+        bits = jax.random.bits(key, x.shape, "uint8")
+        return jnp.sum(x * x * (bits / 255).astype("float32")), bits
+
+    value_and_grad = jax.jit(relaxjax.value_and_grad(loss, has_aux=True))
+    text = str(relaxjax.value_and_grad(loss, has_aux=True).module(x, key))
+    assert re.search(r'"uint8"\) = R.grad.once', text)
+    assert jax.random.bits(key, x.shape, "uint8").max() == 255
+    wanted = jax.value_and_grad(loss, has_aux=True)(x, key)
+    chex.assert_trees_all_close(value_and_grad(x, key), wanted, rtol=1e-5)

@@ -60,6 +60,14 @@ LEVELS: dict[str, tuple[str, list[str]]] = {
         [],
     ),
     "one level, read whole": (f"{level('a', 'x', 64)}; b = L.exp(a)", []),
+    "one level, read in part": (
+        f"{level('a', 'x', 64)}; b = {every_other('a', 0, 32)}; c = {every_other('a', 1, 32, 4)}",
+        [],
+    ),
+    "in part, and whole": (
+        f"{level('a', 'x', 64)}; b = {every_other('a', 0, 32)}; c = L.exp(a); return (b, c)",
+        ["a"],
+    ),
     "integers": (TREE.replace("x", "i"), []),
 }
 

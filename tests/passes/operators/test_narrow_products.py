@@ -1,6 +1,8 @@
 """Gradients of narrow matrices: the narrow factor is turned, not the wide one."""
 
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import chex
@@ -8,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import relaxjax
 from relaxjax.ir import Call, IRModule
@@ -65,6 +68,8 @@ KEPT: dict[str, Case] = {
     "too wide": (einsum("nk,nc->kc"), (256, 128), (256, 65)),
     "as wide as the other": (einsum("nk,nc->kc"), (1024, 16), (1024, 16)),
     "wide for a batch": (einsum("bnk,bnc->bkc"), (2, 128, 128), (2, 128, 33)),
+    "fewer rows than twice its columns": (einsum("nk,nc->kc"), (63, 1024), (63, 32)),
+    "of a batch, with few rows": (einsum("bnk,bnc->bkc"), (2, 15, 2048), (2, 15, 8)),
     "few numbers": (einsum("nk,nc->kc"), (128, 64), (128, 4)),
     "narrow first": (einsum("nc,nk->ck"), (256, 10), (256, 64)),
     "summed over columns": (einsum("kn,nc->kc"), (64, 256), (256, 10)),
@@ -87,6 +92,26 @@ KEPT: dict[str, Case] = {
 def test_other_products_stay(name: str) -> None:
     function, *shapes = KEPT[name]
     mod = relaxjax.from_jax(function, *(drawn(*shape) for shape in shapes))
+    assert NarrowProducts()(mod) is mod
+
+
+def test_each_factor_keeps_its_precision() -> None:
+    a, b = drawn(256, 64), drawn(256, 10)
+    precisions = [("highest", "default"), ("default", "highest")]
+    texts = [
+        str(
+            NarrowProducts()(relaxjax.from_jax(partial(jnp.einsum, "nk,nc->kc", precision=p), a, b))
+        )
+        for p in precisions
+    ]
+    turned = [re.findall(r'"Precision": "(\w+)"', text) for text in texts]
+    assert turned == [["DEFAULT", "HIGHEST"], ["HIGHEST", "DEFAULT"]]
+
+
+def test_factors_that_are_read_each_in_its_own_way_stay() -> None:
+    algorithm = lax.DotAlgorithm("bfloat16", "float32", "float32")
+    function = partial(jnp.einsum, "nk,nc->kc", precision=algorithm)
+    mod = relaxjax.from_jax(function, drawn(256, 64), drawn(256, 10))
     assert NarrowProducts()(mod) is mod
 
 

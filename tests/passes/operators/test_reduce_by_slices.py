@@ -120,11 +120,13 @@ def test_other_products_stay(name: str) -> None:
     assert ReduceBySlices()(mod) is mod
 
 
-def test_products_of_other_dtypes_stay() -> None:
-    a = drawn(256, 4, 4).astype("bfloat16")
-    for wider in (None, jnp.float32):
-        mod = relaxjax.from_jax(lambda a: jnp.matmul(a, a, preferred_element_type=wider), a)
-        assert ReduceBySlices()(mod) is mod
+@pytest.mark.parametrize("wider", [None, "float32"])
+def test_products_of_other_dtypes_stay(wider: str | None) -> None:
+    def squared(a: Any) -> Any:
+        return jnp.matmul(a, a, preferred_element_type=wider)
+
+    mod = relaxjax.from_jax(squared, drawn(256, 4, 4).astype("bfloat16"))
+    assert ReduceBySlices()(mod) is mod
 
 
 def test_double_precision_has_shorter_rows() -> None:

@@ -122,3 +122,16 @@ def test_what_goes_by_its_place_stays_where_it_is() -> None:
         "y = R.permute_dims(R.tril(R.permute_dims(x, [1, 0])), [1, 0])\nreturn y", x=(ROWS, WIDTH)
     )
     assert len(calls_of(RaiseOps()(mod), "permute_dims")) == 2
+
+
+def test_what_has_fewer_axes_of_unknown_lengths_is_not_put_back() -> None:
+    lines = [
+        "n = T.int64()",
+        "row = L.broadcast_in_dim(c, shape=[n], broadcast_dimensions=[])",
+        "y = R.permute_dims(R.add(R.permute_dims(x, [1, 0]), row), [1, 0])",
+        "return y",
+    ]
+    mod = parse_main("\n".join(lines), x='R.Tensor(("n", 4), "float32")', c=())
+    after = RaiseOps()(mod)
+    x, c = drawn(ROWS, 4), drawn()
+    chex.assert_trees_all_close(to_jax(after, "main")(x, c), x + c)
