@@ -21,19 +21,11 @@ from relaxjax.ops.cost_rules import TRANSCENDENTAL_FLOPS
 from relaxjax.ops.declare import FACTS, FUSION, PRECISION
 
 from .operator_rules import facts_text, record, rules, rules_text, signature, summary
-from .patterns import matching
+from .patterns import add_listing, matching
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "patterns",
-        metavar="PATTERN",
-        nargs="*",
-        default=["relax.*"],
-        help='list only the operators whose names match one of these ("relax.*")',
-    )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON list")
+    form = add_listing(parser, "operators", "relax.*")
     form.add_argument(
         "--markdown", metavar="FOLDER", help="write pages of documentation into this folder"
     )

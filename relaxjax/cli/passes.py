@@ -25,19 +25,11 @@ from relaxjax.passes import PassFactory
 from relaxjax.passes.infrastructure.base import FACTORIES
 from relaxjax.passes.infrastructure.named import import_packaged
 
-from .patterns import matching
+from .patterns import add_listing, matching
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "patterns",
-        metavar="PATTERN",
-        nargs="*",
-        default=["*"],
-        help='list only the passes whose names match one of these ("*")',
-    )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON list")
+    form = add_listing(parser, "passes", "*")
     form.add_argument("--markdown", action="store_true", help="print a page of documentation")
 
 
