@@ -19,7 +19,7 @@ from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import definable_symbols, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .written_outputs import with_written_outputs
+from .prepare_backbone import with_written_outputs
 
 # By what a model ends in, what a loss of scores applies to them, and what does not do it again.
 _AGAIN = {
