@@ -6,7 +6,6 @@ from parsing import parse_main
 from relaxjax.ir import IRModule, assert_structural_equal, well_formed
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
-
 X = 'x: R.Tensor((3,), "float32")'
 
 
