@@ -1,9 +1,9 @@
 """Parameters that a function does not use."""
 
-from relaxjax.ir.dims import Dim, SymbolicVar
+from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, GlobalVar, ShapeExpr, Var
 from relaxjax.ir.function import Function, MatchCast
-from relaxjax.ir.infer import unify
+from relaxjax.ir.infer import dims_told
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import ShapeType
@@ -88,15 +88,6 @@ def _symbols_used(function: Function, params: list[Var]) -> set[SymbolicVar]:
     return {*expr_symbols(function.body), *(symbol for ty in types for symbol in type_symbols(ty))}
 
 
-def _dims(call: Call, function: Function) -> dict[SymbolicVar, Dim]:
-    """The symbolic dimensions of a function as the arguments of a call tell them."""
-    found: dict[SymbolicVar, Dim] = {}
-    for param, arg in zip(function.params, call.args, strict=True):
-        if param.ty is not None:
-            unify(param.ty, arg.ty, found)
-    return found
-
-
 def _shape_symbols(old: Function, new: Function) -> list[SymbolicVar]:
     added = [param for param in new.params if param not in old.params]
     return [symbol for param in added for symbol in definable_symbols(param.ty)]
@@ -104,11 +95,11 @@ def _shape_symbols(old: Function, new: Function) -> list[SymbolicVar]:
 
 def _tells(call: Call, old: Function, new: Function) -> bool:
     """Whether the types of a call's arguments tell every dimension that must be passed."""
-    return _dims(call, old).keys() >= set(_shape_symbols(old, new))
+    return dims_told(old.params, call.args).keys() >= set(_shape_symbols(old, new))
 
 
 def _arguments(call: Call, old: Function, new: Function) -> tuple[Expr, ...]:
     given = dict(zip(old.params, call.args, strict=True))
-    dims = _dims(call, old)
+    dims = dims_told(old.params, call.args)
     shapes = (ShapeExpr((dims[symbol],)) for symbol in _shape_symbols(old, new))
     return (*(given[param] for param in new.params if param in given), *shapes)

@@ -9,7 +9,7 @@ from relaxjax.ir.builder import make_function
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
-from relaxjax.ir.infer import unify
+from relaxjax.ir.infer import dims_told
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.op import operator_name
@@ -19,7 +19,7 @@ from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import definable_symbols, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .written_outputs import with_written_outputs
+from .prepare_backbone import with_written_outputs
 
 # By what a model ends in, what a loss of scores applies to them, and what does not do it again.
 _AGAIN = {
@@ -96,11 +96,7 @@ def _append(backbone: Function, loss: Function, count: int) -> Function:
 
 def _with_symbols_of(outputs: Sequence[Expr], loss: Function) -> Function:
     """The loss in terms of the backbone's dimensions, its first parameters' types checked."""
-    found: dict[SymbolicVar, Dim] = {}
-    for param, output in zip(loss.params, outputs, strict=False):
-        if param.ty is not None:
-            unify(param.ty, output.ty, found)
-    changed = _in_terms_of(found, loss)
+    changed = _in_terms_of(dims_told(loss.params[: len(outputs)], outputs), loss)
     for index, (param, output) in enumerate(zip(changed.params, outputs, strict=False)):
         if fits(output.ty, param.ty) is not Fit.ALWAYS:
             raise ValueError(

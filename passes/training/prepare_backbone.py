@@ -1,15 +1,17 @@
 """A model as the passes after this one take it: its outputs written out, its arguments counted."""
 
+from relaxjax.ir.builder import Names
 from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Tuple
-from relaxjax.ir.function import Function
+from relaxjax.ir.expr import Tuple, TupleGetItem, Var
+from relaxjax.ir.function import BindingBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.types import TupleType
+from relaxjax.ir.walk import all_vars
 from relaxjax.ir.wording import quoted
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.trainable.names import BACKBONE, INPUT_NUM, PARAM_NUM, STATE_NUM
-
-from .written_outputs import with_written_outputs
 
 
 @pass_factory(opt_level=0)
@@ -68,3 +70,19 @@ def _stated(mod: IRModule, name: str) -> int:
             f'I.module_attrs({{"{name}": …}}); found {count!r}'
         )
     return count
+
+
+def with_written_outputs(function: Function) -> Function:
+    """`function` with a tuple instead of a variable that holds one, its fields bound last."""
+    result = function.body.body
+    if not (isinstance(result, Var) and isinstance(result.ty, TupleType)):
+        return function
+    names = Names([var.name for var in all_vars(function)])
+    fields = tuple(Var(names.unique(result.name), ty, span=result.span) for ty in result.ty.fields)
+    bindings = tuple(
+        VarBinding(field, TupleGetItem(result, index), span=result.span)
+        for index, field in enumerate(fields)
+    )
+    *blocks, last = function.body.blocks or (BindingBlock(()),)
+    blocks.append(replace(last, bindings=(*last.bindings, *bindings)))
+    return replace(function, body=SeqExpr(tuple(blocks), Tuple(fields), span=function.body.span))

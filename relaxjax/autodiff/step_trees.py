@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.tree_util import keystr
 
 from relaxjax.ir.wording import a_kind
 
@@ -91,13 +92,13 @@ def _refuse_strange(nested: Any) -> None:
             continue
         if _is_foreign(leaf):
             raise TypeError(
-                f"the leaf {_path(path)} is {a_kind(leaf)}, an array of another library, which a "
+                f"the leaf {keystr(path)} is {a_kind(leaf)}, an array of another library, which a "
                 "step would take for an option that never changes: make it one of JAX by "
                 "`jnp.asarray`, or of numpy by `np.asarray`"
             )
         if not _is_hashable(leaf):
             raise TypeError(
-                f"the leaf {_path(path)} is {a_kind(leaf)}, which is no array and cannot "
+                f"the leaf {keystr(path)} is {a_kind(leaf)}, which is no array and cannot "
                 "be hashed, so that no compiled step can be told by it: make it an array, or "
                 "leave it out"
             )
@@ -113,12 +114,12 @@ def check_trainable(params: Any, name: str) -> None:
         dtype = jnp.result_type(leaf)
         if jnp.issubdtype(dtype, jnp.complexfloating):
             raise TypeError(
-                f"{name}{_path(path)} is of dtype {dtype}, which optimizers here do not move: "
+                f"{name}{keystr(path)} is of dtype {dtype}, which optimizers here do not move: "
                 "give its real and its imaginary part as two parameters"
             )
         if not jnp.issubdtype(dtype, jnp.floating):
             raise TypeError(
-                f"{name}{_path(path)} is of dtype {dtype}, which has no gradient: parameters are "
+                f"{name}{keystr(path)} is of dtype {dtype}, which has no gradient: parameters are "
                 "of floating-point dtype; keep it in the model state"
             )
     if not found:
@@ -140,7 +141,7 @@ def path_of_deleted(tree: Any) -> str | None:
     if not any(leaf.is_deleted() for leaf in jax.tree.leaves(tree) if _has_memory(leaf)):
         return None
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return next(_path(path) for path, leaf in leaves if _has_memory(leaf) and leaf.is_deleted())
+    return next(keystr(path) for path, leaf in leaves if _has_memory(leaf) and leaf.is_deleted())
 
 
 def check_there(name: str, tree: Any) -> None:
@@ -157,7 +158,7 @@ def check_numbers(**given: Any) -> None:
     """Raise where a leaf has a shape and a dtype alone, which is enough to plan, not to run."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(given):
         if isinstance(leaf, jax.ShapeDtypeStruct):
-            raise TypeError(without_numbers(f"{path[0].key}{_path(path[1:])}"))
+            raise TypeError(without_numbers(f"{path[0].key}{keystr(path[1:])}"))
 
 
 def check_key(key: Any) -> None:
@@ -183,11 +184,11 @@ def check_distinct(state: Any, others: dict[str, Any]) -> None:
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             if id(leaf) in names:
                 raise ValueError(
-                    f"{names[id(leaf)]} and {what}{_path(path)} are one array, and a step uses up "
+                    f"{names[id(leaf)]} and {what}{keystr(path)} are one array, and a step uses up "
                     "the memory of its state: give a copy of it, by `jnp.copy`"
                 )
             if what == "state" and _has_memory(leaf):
-                names[id(leaf)] = f"{what}{_path(path)}"
+                names[id(leaf)] = f"{what}{keystr(path)}"
 
 
 def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
@@ -207,7 +208,7 @@ def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
         wanted = repr(same[place]) if place in same else "an array"
         if leaf != same[place] if place in same else not is_array(leaf):
             raise TypeError(
-                f"the loss returns the model state{_path(paths[place])} as {leaf!r}, but it was "
+                f"the loss returns the model state{keystr(paths[place])} as {leaf!r}, but it was "
                 f"given as {wanted}: a step changes arrays only"
             )
     found = [leaves[place] for place in nesting.places]
@@ -215,7 +216,7 @@ def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
         types = [f"{jnp.result_type(x)} of shape {np.shape(x)}" for x in (before, array)]
         if types[0] != types[1]:
             raise TypeError(
-                f"the loss returns the model state{_path(paths[place])} as {types[1]}, but it was "
+                f"the loss returns the model state{keystr(paths[place])} as {types[1]}, but it was "
                 f"given as {types[0]}: a step must leave the types of the model state as they are"
             )
     return found
@@ -250,7 +251,3 @@ def _is_hashable(leaf: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _path(path: Any) -> str:
-    return jax.tree_util.keystr(path)

@@ -13,28 +13,23 @@ documentation, which holds the docstring and the example of each pass.
 import argparse
 import inspect
 import json
+import re
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 from relaxjax.ir.highlight import painted
 from relaxjax.passes import PassFactory
 from relaxjax.passes.infrastructure.base import FACTORIES
-from relaxjax.passes.infrastructure.catalogue import examples_text
 from relaxjax.passes.infrastructure.named import import_packaged
 
-from .patterns import matching
+from .patterns import add_listing, matching
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "patterns",
-        metavar="PATTERN",
-        nargs="*",
-        default=["*"],
-        help='list only the passes whose names match one of these ("*")',
-    )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON list")
+    form = add_listing(parser, "passes", "*")
     form.add_argument("--markdown", action="store_true", help="print a page of documentation")
 
 
@@ -105,3 +100,50 @@ def _option(parameter: inspect.Parameter) -> dict[str, Any]:
     if parameter.default is not inspect.Parameter.empty:
         option["default"] = repr(parameter.default)
     return option
+
+
+_EXAMPLE = re.compile(
+    r"^Before:\n\n((?:(?: +.*)?\n)+?)\nAfter `(.+?)`:\n\n((?:(?: +.*)?(?:\n|\Z))+)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """What a pass made as `made` makes of the functions in `before`."""
+
+    before: str
+    made: str
+    after: str
+
+
+def examples(text: str) -> list[Example]:
+    """The examples in the text of an `examples/<pass>.md`, which is written so:
+
+        Before:
+
+            @R.function
+            def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+                y = R.multiply(x, R.const(1.0, "float32"))
+                return y
+
+        After `SimplifyExpr()`:
+
+            @R.function
+            def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+                return x
+
+    The functions may stand in a module, `@I.ir_module`. The script after may leave out functions
+    that stay as they are, and write `...` for a body.
+    """
+    found = _EXAMPLE.findall(text)
+    return [Example(_script(before), made, _script(after)) for before, made, after in found]
+
+
+def examples_text(name: str) -> str:
+    """What is written of the examples of a pass; nothing for one that is declared elsewhere."""
+    path = files("relaxjax.passes") / "examples" / f"{name}.md"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _script(text: str) -> str:
+    return textwrap.dedent(text).strip("\n")

@@ -1,11 +1,27 @@
-"""The names in a table that a pattern of the command line stands for."""
+"""Lists of what patterns of the command line stand for: the names in a table that match one."""
 
+import argparse
 import fnmatch
 from collections.abc import Iterable
+from typing import Any
 
 from relaxjax.ir.registry import did_you_mean
 
 from .failure import InputError
+
+
+def add_listing(parser: argparse.ArgumentParser, items: str, default: str) -> Any:
+    """The patterns of what is to be listed, and the group of the forms of the list."""
+    parser.add_argument(
+        "patterns",
+        metavar="PATTERN",
+        nargs="*",
+        default=[default],
+        help=f'list only the {items} whose names match one of these ("{default}")',
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON list")
+    return form
 
 
 def matching(kind: str, pattern: str, names: Iterable[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """The types of compound expressions: of calls by their callee, of branches, of sequences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .dims import Dim, DimExpr, SymbolicVar
 from .expr import Call, Expr, ExternFunc, Var
@@ -81,6 +81,15 @@ def _told_variable(dim: Dim) -> SymbolicVar | None:
         case [((SymbolicVar() as var, 1),)]:
             return var
     return None
+
+
+def dims_told(params: Iterable[Var], values: Iterable[Expr]) -> dict[SymbolicVar, Dim]:
+    """The symbolic dimensions of parameters as the types of what is given for them tell them."""
+    found: dict[SymbolicVar, Dim] = {}
+    for param, value in zip(params, values, strict=True):
+        if param.ty is not None:
+            unify(param.ty, value.ty, found)
+    return found
 
 
 def unify(expected: Type, given: Type | None, found: dict[SymbolicVar, Dim]) -> None:

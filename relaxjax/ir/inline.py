@@ -6,7 +6,6 @@ from typing import Any
 from .blocks import tidy_blocks
 from .builder import BlockBuilder
 from .dataflow import without_dataflow
-from .dims import Dim, SymbolicVar
 from .expand import expand_bindings
 from .expr import Call, DataflowVar, Expr, GlobalVar, Var
 from .function import (
@@ -19,7 +18,7 @@ from .function import (
     SeqExpr,
     VarBinding,
 )
-from .infer import is_pure_call, unify
+from .infer import dims_told, is_pure_call
 from .lattice import Fit, fits
 from .module import name_of
 from .node import replace
@@ -117,10 +116,7 @@ def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
     and a shape that types name keeps that name.
     """
     copy, _ = renew(function)
-    symbols: dict[SymbolicVar, Dim] = {}
-    for param, arg in zip(copy.params, args, strict=True):
-        if param.ty is not None:
-            unify(param.ty, arg.ty, symbols)
+    symbols = dims_told(copy.params, args)
     outer = {symbol for var in free_vars(copy) for symbol in type_symbols(var.ty)}
     own = {symbol: dim for symbol, dim in symbols.items() if symbol not in outer}
     copy_of_call = substitute_symbols(copy, own)

@@ -8,7 +8,7 @@ from .builder import BlockBuilder, make_function
 from .dims import Dim, SymbolicVar
 from .expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from .function import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr
-from .infer import unify
+from .infer import dims_told, unify
 from .lattice import Fit, fits
 from .module import IRModule
 from .node import replace
@@ -34,10 +34,7 @@ def retyped(
     `arguments` is given each call as it was and its new arguments, and may change those.
     """
     given = dict(values or {})
-    found: dict[SymbolicVar, Dim] = {}
-    for param, value in given.items():
-        if param.ty is not None:
-            unify(param.ty, value.ty, found)
+    found = dims_told(given, given.values())
     told = {symbol: dim for symbol, dim in found.items() if symbol != dim}
     renewal = Renewal(told)
     renewed = renewal.expr(function)

@@ -18,11 +18,10 @@ from relaxjax.ops.devices import devices_known
 from relaxjax.ops.platform import PLATFORM, default_device, lowering_for
 
 from .arguments import ArgumentError, Symbols, admit, as_jax, bind
-from .devices import device_of, devices_of
+from .devices import device_of, devices_of, mesh_of, on_mesh
 from .donation import donated_params, fault_of_donation
 from .interpreter import Interpreter
 from .legalize import legalize
-from .meshes import mesh_of, on_mesh
 from .target import Place, platform_of
 from .traits import compiles, has_symbols, needs_x64
 from .when_lowered import only_for

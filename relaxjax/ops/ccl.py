@@ -131,15 +131,20 @@ def _allreduced(x: Any, op_type: str, in_group: bool, mesh_axes: Any) -> Any:
     return reductions[op_type](x, axes)
 
 
+def _chosen(kind: str, y: Expr, x: Expr, op_type: str, mesh_axes: Any) -> tuple[Expr, Expr]:
+    """Where a device has the extremum, as a number, and how many devices have it."""
+    if op_type == "prod":
+        raise OpError(f"a product over devices has no {kind}: use R.ccl.allgather and R.prod")
+    chosen = call("astype", call("equal", x, y), dtype_of(x))
+    return chosen, call("ccl.allreduce", chosen, mesh_axes=mesh_axes)
+
+
 def _allreduce_gradient(
     g: Expr, y: Expr, x: Expr, op_type: str, in_group: bool, mesh_axes: Any
 ) -> Expr:
     if op_type in ("sum", "avg"):
         return call("ccl.allreduce", g, op_type, mesh_axes=mesh_axes)
-    if op_type == "prod":
-        raise OpError("a product over devices has no gradient: use R.ccl.allgather and R.prod")
-    chosen = call("astype", call("equal", x, y), dtype_of(x))
-    count = call("ccl.allreduce", chosen, mesh_axes=mesh_axes)
+    chosen, count = _chosen("gradient", y, x, op_type, mesh_axes)
     return call("ccl.allreduce", g, mesh_axes=mesh_axes) * chosen / count
 
 
@@ -149,10 +154,7 @@ def _allreduce_jvp(
     (tangent,) = tangents
     if op_type in ("sum", "avg"):
         return call("ccl.allreduce", tangent, op_type, mesh_axes=mesh_axes)
-    if op_type == "prod":
-        raise OpError("a product over devices has no tangent: use R.ccl.allgather and R.prod")
-    chosen = call("astype", call("equal", x, y), dtype_of(x))
-    count = call("ccl.allreduce", chosen, mesh_axes=mesh_axes)
+    chosen, count = _chosen("tangent", y, x, op_type, mesh_axes)
     return call("ccl.allreduce", tangent * chosen / count, mesh_axes=mesh_axes)
 
 

@@ -7,7 +7,7 @@ from relaxjax.ir.dim_variables import substitute_dim
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
 from relaxjax.ir.function import Function, If, SeqExpr
-from relaxjax.ir.infer import unify
+from relaxjax.ir.infer import dims_told
 from relaxjax.ir.module import IRModule, check_function
 from relaxjax.ir.op import Op
 
@@ -93,11 +93,7 @@ class _Costing:
     def _called(self, call: Call) -> Cost:
         """The cost of a function's body, in the dimensions of the call."""
         function = self._resolved(call.op)
-        found: dict[SymbolicVar, Dim] = {}
-        for param, arg in zip(function.params, call.args, strict=True):
-            if param.ty is not None:
-                unify(param.ty, arg.ty, found)
-        return _in_dims(self.body(function), found)
+        return _in_dims(self.body(function), dims_told(function.params, call.args))
 
     def _resolved(self, callee: Expr) -> Function:
         found: object = callee

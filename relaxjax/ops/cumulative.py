@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 
 from .arrays import cast
@@ -29,8 +30,13 @@ def scan_type(data: TensorType, axis: int | None, dtype: str | None) -> TensorTy
     return TensorType(dims, dtype or data.dtype, 1, data.vdevice)
 
 
-def _running(function: Callable[..., Any], start: int) -> Callable[..., Any]:
-    """The lowering of a running sum or product; an exclusive one starts with `start`."""
+def _running(
+    name: str, function: Callable[..., Any], start: int, gradient: Callable[..., Expr]
+) -> Callable[[Callable[..., TensorType]], Op]:
+    """A running sum or product; an exclusive one starts with `start`.
+
+    `gradient` takes the adjoint, `data` in the dtype of the result, and one axis.
+    """
 
     def lower(data: Any, axis: int | None, dtype: str | None, exclusive: bool) -> Any:
         given = data.dtype if dtype is None else dtype
@@ -42,57 +48,47 @@ def _running(function: Callable[..., Any], start: int) -> Callable[..., Any]:
             x = lax.pad(x, jnp.asarray(start, x.dtype), shift)
         return cast(function(x, axis), given)
 
-    return lower
+    def whole_gradient(
+        g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
+    ) -> Expr:
+        value = x if dtype is None else call("astype", x, dtype)
+        value = call("reshape", value, (-1,)) if axis is None else value
+        grad = gradient(g, value, axis or 0, exclusive)
+        if axis is None:
+            grad = call("reshape", grad, shape_of(x))
+        return grad if dtype is None else call("astype", grad, dtype_of(x))
+
+    return op(
+        f"relax.{name}",
+        layout=ONE_AXIS,
+        lower=lower,
+        gradient=whole_gradient,
+        facts={"chooses": True},
+        cost=REDUCES,
+    )
 
 
-def _reversed_sum(g: Expr, axis: int | None, exclusive: bool) -> Expr:
+def _cumsum_gradient(g: Expr, x: Expr, along: int, exclusive: bool) -> Expr:
     """At each place the sum of `g` there and after it; only after it where `exclusive`.
 
     Not the whole sum less a running one, in which small adjoints behind large ones are lost.
     """
-    along = 0 if axis is None else axis
     return call("flip", call("cumsum", call("flip", g, along), along, exclusive=exclusive), along)
 
 
-def _cumsum_gradient(
-    g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
-) -> Expr:
-    grad = _reversed_sum(g, axis, exclusive)
-    if axis is None:
-        grad = call("reshape", grad, shape_of(x))
-    return grad if dtype is None else call("astype", grad, dtype_of(x))
-
-
-def _cumprod_gradient(
-    g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
-) -> Expr:
+def _cumprod_gradient(g: Expr, x: Expr, along: int, exclusive: bool) -> Expr:
     """For each j the sum over i of g[i] * (product of all but x[j] up to i), zeros or none.
 
     The product of what stands before j is a running product; the sum of g[i] * (product of what
     stands after j up to i) is a recurrence that runs back.
     """
-    value = x if dtype is None else call("astype", x, dtype)
-    value = call("reshape", value, (-1,)) if axis is None else value
-    along = 0 if axis is None else axis
-    before = call("cumprod", value, along, exclusive=True)
+    before = call("cumprod", x, along, exclusive=True)
     if exclusive:
-        after = shifted(call("linear_recurrence", value, g, along, reverse=True), along, -1)
-    else:
-        after = call("linear_recurrence", shifted(value, along, -1), g, along, reverse=True)
-    grad = before * after
-    if axis is None:
-        grad = call("reshape", grad, shape_of(x))
-    return grad if dtype is None else call("astype", grad, dtype_of(x))
+        return before * shifted(call("linear_recurrence", x, g, along, reverse=True), along, -1)
+    return before * call("linear_recurrence", shifted(x, along, -1), g, along, reverse=True)
 
 
-@op(
-    "relax.cumsum",
-    layout=ONE_AXIS,
-    lower=_running(lambda x, axis: lax.cumsum(x, axis), 0),
-    gradient=_cumsum_gradient,
-    facts={"chooses": True},
-    cost=REDUCES,
-)
+@_running("cumsum", lax.cumsum, 0, _cumsum_gradient)
 def cumsum(
     data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
 ) -> TensorType:
@@ -103,14 +99,7 @@ def cumsum(
     return scan_type(data, axis, dtype)
 
 
-@op(
-    "relax.cumprod",
-    layout=ONE_AXIS,
-    lower=_running(lambda x, axis: lax.cumprod(x, axis), 1),
-    gradient=_cumprod_gradient,
-    facts={"chooses": True},
-    cost=REDUCES,
-)
+@_running("cumprod", lax.cumprod, 1, _cumprod_gradient)
 def cumprod(
     data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
 ) -> TensorType:

@@ -1,12 +1,13 @@
 """Where values lie on a mesh of devices: `R.dist.annotate_sharding`, `R.dist.redistribute`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from relaxjax.ir.device_mesh import DeviceMesh, Placement, as_mesh, parts_text, placement_parts
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.layout import Order
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import GradientRule, Op
 from relaxjax.ir.types import TensorType
 
 from .cost_rules import MOVES
@@ -15,8 +16,6 @@ from .emit import call
 from .meshes import constrained
 from .placements import as_stated
 from .rearranging import carrying, moved_axes
-
-_NAME, _MOVE = "dist.annotate_sharding", "dist.redistribute"
 
 
 def as_placement(value: Any) -> str:
@@ -35,11 +34,6 @@ def _constrained(data: Any, **where: Any) -> Any:
     return constrained(data, placement_in(where))
 
 
-def _annotated_alike(g: Expr, y: Expr, data: Expr, **where: Any) -> Expr:
-    """The adjoint lies where its value does."""
-    return call(_NAME, g, **where)
-
-
 def _rearranged(one: Call, order: Order) -> tuple[Mapping[str, Any], Order]:
     parts = placement_parts(one.attrs["placement"])
     places = moved_axes(range(len(order)), order)
@@ -47,16 +41,24 @@ def _rearranged(one: Call, order: Order) -> tuple[Mapping[str, Any], Order]:
     return {"placement": parts_text(moved)}, order
 
 
-@op(
-    f"relax.{_NAME}",
-    layout=carrying(_rearranged, keeps_rank=True),
-    lower=_constrained,
-    gradient=_annotated_alike,
-    jvp=lambda tangents, y, data, **where: call(_NAME, tangents[0], **where),
-    precision="follow",
-    facts={"placement": True},
-    places=as_stated,
-    cost=MOVES,
+def _placing(name: str, gradient: GradientRule) -> Callable[[Callable[..., TensorType]], Op]:
+    """An operator that says where a value lies; so does its tangent."""
+    return op(
+        f"relax.{name}",
+        layout=carrying(_rearranged, keeps_rank=True),
+        lower=_constrained,
+        gradient=gradient,
+        jvp=lambda tangents, y, data, **where: call(name, tangents[0], **where),
+        precision="follow",
+        facts={"placement": True},
+        places=as_stated,
+        cost=MOVES,
+    )
+
+
+@_placing(
+    "dist.annotate_sharding",
+    lambda g, y, data, **where: call("dist.annotate_sharding", g, **where),
 )
 def annotate_sharding(
     data: TensorType,
@@ -76,20 +78,10 @@ def _moved_back(g: Expr, y: Expr, data: Expr, **where: Any) -> Expr:
     place = data.ty.placement if isinstance(data.ty, TensorType) else None
     if place is None:
         return g
-    return call(_MOVE, g, device_mesh=place.mesh, placement=place.text)
+    return call("dist.redistribute", g, device_mesh=place.mesh, placement=place.text)
 
 
-@op(
-    f"relax.{_MOVE}",
-    layout=carrying(_rearranged, keeps_rank=True),
-    lower=_constrained,
-    gradient=_moved_back,
-    jvp=lambda tangents, y, data, **where: call(_MOVE, tangents[0], **where),
-    precision="follow",
-    facts={"placement": True},
-    places=as_stated,
-    cost=MOVES,
-)
+@_placing("dist.redistribute", _moved_back)
 def redistribute(
     data: TensorType,
     device_mesh: Annotated[DeviceMesh, as_mesh],

@@ -201,18 +201,26 @@ def _extremum_gradient(name: str) -> Callable[..., Expr]:
     return gradient
 
 
-def _others(x: Expr, axis: Any) -> Expr:
-    """For each element the product of all others, which holds where elements are zero too."""
+def _by_rows(x: Expr, axis: Any, change: Callable[[Expr], Expr]) -> Expr:
+    """What `change` makes of a tensor with its reduced axes made one, the last; in its shape."""
     dims = dims_of(x)
     gone = normalize_axes(axis, len(dims))
     order = [a for a in range(len(dims)) if a not in gone] + list(gone)
     rows = [dims[a] for a in order[: len(dims) - len(gone)]]
     flat = call("reshape", call("permute_dims", x, order), (*rows, reduced_count(x, axis)))
-    before = call("cumprod", flat, axis=-1, exclusive=True)
-    after = call("flip", call("cumprod", call("flip", flat, -1), axis=-1, exclusive=True), -1)
-    others = call("reshape", before * after, [dims[a] for a in order])
-    back = [order.index(a) for a in range(len(dims))]
-    return call("permute_dims", others, back)
+    changed = call("reshape", change(flat), [dims[a] for a in order])
+    return call("permute_dims", changed, [order.index(a) for a in range(len(dims))])
+
+
+def _others(x: Expr, axis: Any) -> Expr:
+    """For each element the product of all others, which holds where elements are zero too."""
+
+    def of_rows(rows: Expr) -> Expr:
+        before = call("cumprod", rows, axis=-1, exclusive=True)
+        after = call("flip", call("cumprod", call("flip", rows, -1), axis=-1, exclusive=True), -1)
+        return before * after
+
+    return _by_rows(x, axis, of_rows)
 
 
 def _prod_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
@@ -305,16 +313,14 @@ def _median_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Ex
 
 def _median_of_rows_gradient(g: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
     """As above, of the tensor whose reduced axes are made one."""
-    dims = dims_of(x)
-    gone = normalize_axes(axis, len(dims))
-    order = [a for a in range(len(dims)) if a not in gone] + list(gone)
-    rows = [dims[a] for a in order[: len(dims) - len(gone)]]
-    flat = call("reshape", call("permute_dims", x, order), (*rows, reduced_count(x, axis)))
-    place = call("median", flat, -1, keepdims=True)[1]
-    update = call("reshape", g, (*rows, 1))
-    spread = call("scatter_elements", call("zeros_like", flat), place, update, axis=len(rows))
-    back = [order.index(a) for a in range(len(dims))]
-    return call("permute_dims", call("reshape", spread, [dims[a] for a in order]), back)
+
+    def spread(rows: Expr) -> Expr:
+        place = call("median", rows, -1, keepdims=True)[1]
+        *lengths, _ = dims_of(rows)
+        update, zeros = call("reshape", g, (*lengths, 1)), call("zeros_like", rows)
+        return call("scatter_elements", zeros, place, update, axis=len(lengths))
+
+    return _by_rows(x, axis, spread)
 
 
 @op(

@@ -5,31 +5,7 @@ line of Python makes a module of another on both sides; both start from TVM's ow
 """
 
 import pytest
-from asking_tvm import asked_of_tvm
-
-import relaxjax.dpl
-import relaxjax.passes
-from relaxjax.ir import IRModule, assert_structural_equal
-from relaxjax.script import from_source
-from relaxjax.script import relax as R
-
-ASK_TVM = """
-import json, sys
-import tvm
-from tvm import relax
-from tvm.script import from_source, relax as R
-
-names = {"R": R, "IRModule": tvm.IRModule}
-names.update(vars(relax.dpl))
-names.update(vars(relax.transform))
-answers = {}
-for name, (text, change) in json.load(open(sys.argv[1])).items():
-    before = from_source(text)
-    after = eval(change, names)(before)
-    answers[name] = [module.script(show_meta=True) for module in (before, after)]
-json.dump(answers, open(sys.argv[2], "w"))
-"""
-OURS = {**vars(relaxjax.passes), **vars(relaxjax.dpl), "R": R, "IRModule": IRModule}
+from asking_tvm import changed_by_tvm, check_changed
 
 LAYER = '("mine.layer", make_fused_bias_activation_pattern("relax.matmul", True, "relax.nn.relu"))'
 EXP = '("mine.exp", is_op("relax.exp")(wildcard()))'
@@ -128,18 +104,12 @@ def program(body: str) -> str:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """TVM's print of each program, and of what it makes of it."""
-    found: dict[str, list[str]] = asked_of_tvm(
+    return changed_by_tvm(
         tmp_path_factory.mktemp("partition"),
-        ASK_TVM,
         lambda: {name: (program(body), change) for name, (change, body) in CASES.items()},
     )
-    return found
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_ours_gives_what_tvm_gives(answers: dict[str, list[str]], name: str) -> None:
-    before, after = map(from_source, answers[name])
-    assert isinstance(before, IRModule)
-    made = eval(CASES[name][0], OURS)(before)
-    assert_structural_equal(made, after)
+    check_changed(CASES[name][0], answers[name])

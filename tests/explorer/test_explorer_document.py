@@ -15,8 +15,7 @@ from relaxjax import IRModule, Trainer, VirtualMachine, build, explore, from_jax
 from relaxjax.cli.demo import trainable
 from relaxjax.explorer import SCHEMA
 from relaxjax.explorer.document import MODULE, Document, Hunk, Line, changed
-from relaxjax.explorer.line_costs import line_costs
-from relaxjax.explorer.printed import Table
+from relaxjax.explorer.printed import Table, line_costs
 from relaxjax.explorer.stages import hunks, stages_of
 from relaxjax.explorer.subjects import Wish, found_in
 from relaxjax.ops.cost import function_cost

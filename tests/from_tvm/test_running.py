@@ -12,7 +12,7 @@ import pytest
 
 import relaxjax.tvm
 from relaxjax.ops.packed import PACKED
-from relaxjax.tvm.benchmark import measured
+from relaxjax.tvm.relax.vm import measured
 
 tvm: Any = relaxjax.tvm  # whose names are those of the table
 relax: Any = tvm.relax

@@ -7,11 +7,11 @@ import chex
 import jax
 import numpy as np
 import pytest
+from legal_forms import module_of
 from quickly_compiled_programs import QUICK
 
-from relaxjax.ir import Call, IRModule, SymbolicVar, TensorType, Var
-from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir import Call, IRModule, SymbolicVar, TensorType
+from relaxjax.ir.op import Op
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, LegalizeOps
@@ -68,11 +68,7 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
 
 
 def adjoint_of(name: str, shapes: list[Any], attrs: dict[str, Any]) -> IRModule:
-    params = [Var(f"x{i}", TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
-    builder = BlockBuilder()
-    with builder.scope([param.name for param in params]):
-        body = builder.sequence(builder.emit(get_op(name)(*params, **attrs)))
-    return Gradient("main", cotangent=True)(IRModule({"main": make_function(params, body)}))
+    return Gradient("main", cotangent=True)(module_of(name, shapes, **attrs))
 
 
 def ranks(mod: IRModule) -> list[int]:

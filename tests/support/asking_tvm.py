@@ -3,11 +3,17 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import relaxjax.dpl
+import relaxjax.passes
+from relaxjax.ir import IRModule, assert_structural_equal
+from relaxjax.script import from_source
+from relaxjax.script import relax as R
 
 
 def tvm_python(whole_file: bool = False) -> str:
@@ -17,6 +23,39 @@ def tvm_python(whole_file: bool = False) -> str:
         reason = "RELAXJAX_TVM_PYTHON names no interpreter that has TVM"
         pytest.skip(reason, allow_module_level=whole_file)
     return python
+
+
+# The same line of Python changes a module on both sides: what it names is what each has.
+_CHANGES = """
+import json, sys
+import tvm
+from tvm import relax
+from tvm.script import from_source, relax as R
+
+names = {"R": R, "IRModule": tvm.IRModule, **vars(relax.dpl), **vars(relax.transform)}
+answers = {}
+for name, (text, change) in json.load(open(sys.argv[1])).items():
+    before = from_source(text)
+    after = eval(change, names)(before)
+    answers[name] = [module.script(show_meta=True) for module in (before, after)]
+json.dump(answers, open(sys.argv[2], "w"))
+"""
+_OURS = {**vars(relaxjax.passes), **vars(relaxjax.dpl), "R": R, "IRModule": IRModule}
+
+
+def changed_by_tvm(
+    folder: Path, programs: Callable[[], Mapping[str, tuple[str, str]]]
+) -> dict[str, list[str]]:
+    """TVM's print of each program, which stands beside a change, and of what TVM makes of it."""
+    found: dict[str, list[str]] = asked_of_tvm(folder, _CHANGES, programs)
+    return found
+
+
+def check_changed(change: str, printed: list[str]) -> None:
+    """Ours makes the same of TVM's own print."""
+    before, after = map(from_source, printed)
+    assert isinstance(before, IRModule)
+    assert_structural_equal(eval(change, _OURS)(before), after)
 
 
 def asked_of_tvm(folder: Path, program: str | Path, questions: Callable[[], Any]) -> Any:

@@ -1,5 +1,6 @@
 """Trainers and steps go on with the executable that another process has left on disk."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,20 @@ def losses() -> list[float]:
     return [float(trainer.update(*batch(number))) for number in range(3)]
 
 
+def check_kept(folder: Path, monkeypatch: pytest.MonkeyPatch, trained: Callable[[], Any]) -> Any:
+    """A training keeps its one step, by which the next one goes on alike without a compilation."""
+    first = trained()
+    assert len(kept(folder)) == 1
+    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
+    chex.assert_trees_all_equal(trained(), first)
+    return first
+
+
 @pytest.mark.usefixtures("unused")
 def test_a_trainer_goes_on_with_the_step_of_another_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = losses()
-    assert len(kept(folder)) == 1
-    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
-    assert losses() == first
+    check_kept(folder, monkeypatch, losses)
 
 
 @pytest.mark.usefixtures("unused")
@@ -77,10 +84,7 @@ def test_a_trainer_of_a_loss_in_jax_goes_on_with_it(
         trainer = Trainer.from_jax(loss, PARAMS, optax.adam(0.1), ROWS)
         return [float(trainer.update(ROWS)) for _ in range(3)]
 
-    first = trained()
-    assert len(kept(folder)) == 1
-    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
-    assert trained() == first
+    first = check_kept(folder, monkeypatch, trained)
     assert first[0] > first[2]
 
 
@@ -95,10 +99,7 @@ def test_a_step_in_a_loop_of_ones_own_goes_on_with_it(
         assert len(step._steps) == 1
         return state.params, value
 
-    first = trained()
-    assert len(kept(folder)) == 1
-    monkeypatch.setattr(KeptExecutable, "_first", lambda *_: pytest.fail("it is compiled"))
-    chex.assert_trees_all_equal(trained(), first)
+    first = check_kept(folder, monkeypatch, trained)
     assert float(first[1]) < float(loss(PARAMS, ROWS))
 
 

@@ -288,27 +288,20 @@ def _softmax_type(data: TensorType, axis: int) -> TensorType:
     return data
 
 
-@op(
-    "relax.nn.softmax",
-    layout=ONE_AXIS,
-    lower=_softmax,
-    gradient=_softmax_gradient,
-    fusion="reduction",
-    cost=per_element(TRANSCENDENTAL_FLOPS + 4),
-)
+_AXIS_RULES: dict[str, Any] = {
+    "layout": ONE_AXIS,
+    "fusion": "reduction",
+    "cost": per_element(TRANSCENDENTAL_FLOPS + 4),
+}
+
+
+@op("relax.nn.softmax", lower=_softmax, gradient=_softmax_gradient, **_AXIS_RULES)
 def softmax(data: TensorType, axis: int = -1) -> TensorType:
     """Softmax along `axis`: y = exp(x) / sum(exp(x))."""
     return _softmax_type(data, axis)
 
 
-@op(
-    "relax.nn.log_softmax",
-    layout=ONE_AXIS,
-    lower=_log_softmax,
-    gradient=_log_softmax_gradient,
-    fusion="reduction",
-    cost=per_element(TRANSCENDENTAL_FLOPS + 4),
-)
+@op("relax.nn.log_softmax", lower=_log_softmax, gradient=_log_softmax_gradient, **_AXIS_RULES)
 def log_softmax(data: TensorType, axis: int = -1) -> TensorType:
     """Logarithm of softmax along `axis`: y = x - log(sum(exp(x)))."""
     return _softmax_type(data, axis)

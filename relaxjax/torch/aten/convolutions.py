@@ -1,6 +1,6 @@
 """Convolutions, and those that are transposed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from relaxjax.ir.dims import Dim
@@ -23,6 +23,13 @@ def per_axis(value: Any, count: int) -> list[Any]:
     return listed * count if len(listed) == 1 else listed
 
 
+def batched(x: Expr, count: int, of_batch: Callable[[Expr], Expr]) -> Expr:
+    """What becomes of images of `count` spatial axes, or of a single one."""
+    if ndim_of(x) == count + 2:
+        return of_batch(x)
+    return call("squeeze", of_batch(call("expand_dims", x, 0)), [0])
+
+
 @aten(
     "conv1d.default",
     "conv2d.default",
@@ -41,15 +48,13 @@ def conv(
     groups: int = 1,
 ) -> Expr:
     count = ndim_of(weight) - 2
-    alone = ndim_of(input) == count + 1
-    data = call("expand_dims", input, 0) if alone else input
     steps, gaps = per_axis(stride, count), per_axis(dilation, count)
     if isinstance(padding, str):
         room = _named_padding(padding, dims_of(weight)[2:], gaps)
     else:
         room = _pairs(per_axis(padding, count))
-    result = _with_bias(call(f"nn.conv{count}d", data, weight, steps, room, gaps, groups), bias)
-    return call("squeeze", result, [0]) if alone else result
+    name, window = f"nn.conv{count}d", (steps, room, gaps, groups)
+    return batched(input, count, lambda x: _with_bias(call(name, x, weight, *window), bias))
 
 
 def _named_padding(padding: str, kernel: Sequence[Dim], gaps: Sequence[Any]) -> list[Dim]:
@@ -78,8 +83,6 @@ def conv_transpose(
     dilation: Any = 1,
 ) -> Expr:
     count = ndim_of(weight) - 2
-    alone = ndim_of(input) == count + 1
-    data = call("expand_dims", input, 0) if alone else input
     steps, room, more, gaps = (
         per_axis(one, count) for one in (stride, padding, output_padding, dilation)
     )
@@ -88,11 +91,15 @@ def conv_transpose(
         if extra >= steps[axis]:  # it takes of the padding behind, and what is left is zeros
             behind[axis] = max(room[axis] - extra, 0)
             rest[axis], more[axis] = extra - (room[axis] - behind[axis]), 0
-    result: Expr = call(name, data, weight, steps, [*room, *behind], more, gaps, groups)
-    if any(rest):
-        result = padded(result, [one for width in rest[::-1] for one in (0, width)], "constant", 0)
-    result = _with_bias(result, bias)
-    return call("squeeze", result, [0]) if alone else result
+
+    def transposed(x: Expr) -> Expr:
+        found: Expr = call(name, x, weight, steps, [*room, *behind], more, gaps, groups)
+        if any(rest):
+            widths = [one for width in rest[::-1] for one in (0, width)]
+            found = padded(found, widths, "constant", 0)
+        return _with_bias(found, bias)
+
+    return batched(input, count, transposed)
 
 
 @aten("convolution.default")

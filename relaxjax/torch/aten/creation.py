@@ -42,25 +42,30 @@ def new_full(
     return filled(size, fill_value, dtype or dtype_of(self))
 
 
-def _constant(value: int) -> tuple[Callable[..., Expr], Callable[..., Expr], Callable[..., Expr]]:
+def declare_made(name: str, made: Callable[[Sequence[Dim], str], Expr]) -> None:
+    """The operators that make a tensor of a size, and one like another."""
+
     def of_size(size: Sequence[Dim], dtype: str | None = None, **_: Any) -> Expr:
-        return filled(size, value, dtype or default_dtype())
+        return made(size, dtype or default_dtype())
 
     def like(self: Expr, dtype: str | None = None, **_: Any) -> Expr:
-        return filled(dims_of(self), value, dtype or dtype_of(self))
+        return made(dims_of(self), dtype or dtype_of(self))
 
+    aten(f"{name}.{'memory_format' if name == 'empty' else 'default'}")(of_size)
+    aten(f"{name}_like.default")(like)
+
+
+def _declare_constant(name: str, value: int) -> None:
     def new(self: Expr, size: Sequence[Dim], dtype: str | None = None, **_: Any) -> Expr:
         return filled(size, value, dtype or dtype_of(self))
 
-    return of_size, like, new
+    declare_made(name, lambda size, dtype: filled(size, value, dtype))
+    aten(f"new_{name}.default")(new)
 
 
 # What `empty` holds is nothing that a program may rely on, so zeros will do.
 for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
-    _of_size, _like, _new = _constant(_value)
-    aten(f"{_name}.{'memory_format' if _name == 'empty' else 'default'}")(_of_size)
-    aten(f"{_name}_like.default")(_like)
-    aten(f"new_{_name}.default")(_new)
+    _declare_constant(_name, _value)
 
 
 @aten("arange.default", "arange.start", "arange.start_step")

@@ -7,7 +7,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
 
-from .creation import filled
+from .creation import declare_made, filled
 from .norms import dropped
 from .pairs import fixed
 from .promotion import cast, default_dtype, promoted
@@ -19,19 +19,8 @@ def drawn(sizes: Sequence[Dim], distribution: str, dtype: str) -> Expr:
     return call("nn.noise", ShapeExpr(tuple(sizes)), distribution, dtype)
 
 
-def _declare(name: str, distribution: str) -> None:
-    def of_size(size: Sequence[Dim], dtype: str | None = None, **_: Any) -> Expr:
-        return drawn(size, distribution, dtype or default_dtype())
-
-    def like(self: Expr, dtype: str | None = None, **_: Any) -> Expr:
-        return drawn(dims_of(self), distribution, dtype or dtype_of(self))
-
-    aten(f"{name}.default")(of_size)
-    aten(f"{name}_like.default")(like)
-
-
-_declare("rand", "uniform")
-_declare("randn", "normal")
+declare_made("rand", lambda size, dtype: drawn(size, "uniform", dtype))
+declare_made("randn", lambda size, dtype: drawn(size, "normal", dtype))
 
 
 @aten("normal.Tensor_Tensor", "normal.Tensor_float", "normal.float_Tensor")

@@ -141,15 +141,6 @@ def native_batch_norm_no_stats(
     return y, *_statistics(input, eps, weight, bias)
 
 
-def _of_layer(
-    x: Expr, shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
-) -> Expr:
-    given, x = dtype_of(x), _beside(x, weight, bias)
-    axes = list(range(ndim_of(x) - len(shape), ndim_of(x)))
-    scale, shift = _scale_and_shift(x, weight, bias, shape)
-    return cast(call("nn.layer_norm", x, scale, shift, axes, eps), given)
-
-
 @aten("layer_norm.default")
 def layer_norm(
     input: Expr,
@@ -159,7 +150,10 @@ def layer_norm(
     eps: float = 1e-05,
     cudnn_enable: bool = True,
 ) -> Expr:
-    return _of_layer(input, normalized_shape, weight, bias, eps)
+    x = _beside(input, weight, bias)
+    axes = list(range(ndim_of(x) - len(normalized_shape), ndim_of(x)))
+    scale, shift = _scale_and_shift(x, weight, bias, normalized_shape)
+    return cast(call("nn.layer_norm", x, scale, shift, axes, eps), dtype_of(input))
 
 
 @aten("native_layer_norm.default")
@@ -169,15 +163,8 @@ def native_layer_norm(
     ndim, x = ndim_of(input), _beside(input, weight, bias)
     axes = list(range(ndim - len(normalized_shape), ndim))
     inverse = call("rsqrt", call("variance", x, axes, True) + scalar(eps, x))
-    y = _of_layer(input, normalized_shape, weight, bias, eps)
+    y = layer_norm(input, normalized_shape, weight, bias, eps)
     return y, call("mean", x, axes, True), inverse
-
-
-def _of_groups(x: Expr, groups: int, weight: Expr | None, bias: Expr | None, eps: float) -> Expr:
-    given, x = dtype_of(x), _beside(x, weight, bias)
-    scale, shift = _scale_and_shift(x, weight, bias)
-    axes = list(range(2, ndim_of(x)))
-    return cast(call("nn.group_norm", x, scale, shift, groups, 1, axes, eps), given)
 
 
 @aten("group_norm.default")
@@ -189,7 +176,10 @@ def group_norm(
     eps: float = 1e-05,
     cudnn_enabled: bool = True,
 ) -> Expr:
-    return _of_groups(input, num_groups, weight, bias, eps)
+    x = _beside(input, weight, bias)
+    scale, shift = _scale_and_shift(x, weight, bias)
+    axes = list(range(2, ndim_of(x)))
+    return cast(call("nn.group_norm", x, scale, shift, num_groups, 1, axes, eps), dtype_of(input))
 
 
 @aten("native_group_norm.default")
@@ -205,7 +195,7 @@ def native_group_norm(
 ) -> tuple[Expr, Expr, Expr]:
     apart = shaped(_beside(input, weight, bias), [N, group, -1])
     mean, var = call("mean", apart, [2]), call("variance", apart, [2])
-    return _of_groups(input, group, weight, bias, eps), mean, call("rsqrt", var + scalar(eps, var))
+    return group_norm(input, group, weight, bias, eps), mean, call("rsqrt", var + scalar(eps, var))
 
 
 @aten("instance_norm.default", writes=("running_mean", "running_var"))

@@ -7,20 +7,13 @@ from typing import Any
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar
 
-from .convolutions import per_axis
+from .convolutions import batched, per_axis
 from .max_places import adaptive_max, places_of_max
 from .padding import padded
 from .promotion import is_floating
 from .reductions import mean
 from .slicing import sliced
 from .table import aten
-
-
-def batched(x: Expr, count: int, pool: Callable[[Expr], Expr]) -> Expr:
-    """What a pooling of `count` spatial axes makes of images, or of a single one."""
-    if ndim_of(x) == count + 2:
-        return pool(x)
-    return call("squeeze", pool(call("expand_dims", x, 0)), [0])
 
 
 def _max_pool(count: int) -> Callable[..., Expr]:

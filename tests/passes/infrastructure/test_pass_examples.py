@@ -11,10 +11,10 @@ import relaxjax.dpl
 import relaxjax.losses
 import relaxjax.optim
 import relaxjax.passes
+from relaxjax.cli.passes import Example, examples, examples_text
 from relaxjax.ir import IRModule, TensorType, assert_structural_equal
 from relaxjax.ir.global_info import VDevice
 from relaxjax.passes.infrastructure.base import FACTORIES
-from relaxjax.passes.infrastructure.catalogue import Example, examples, examples_text
 
 NAMES = {
     **vars(relaxjax.dpl),

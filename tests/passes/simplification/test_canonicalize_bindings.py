@@ -6,8 +6,10 @@ from parsing import parse_main
 from relaxjax.ir import IRModule, assert_structural_equal, well_formed
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
+X = 'x: R.Tensor((3,), "float32")'
 
-def parse(body: str, params: str = 'x: R.Tensor((3,), "float32")') -> IRModule:
+
+def parse(body: str, params: str = X) -> IRModule:
     return parse_main(body, params)
 
 
@@ -115,42 +117,33 @@ def test_canonical_form(name: str) -> None:
     assert CanonicalizeBindings()(canonical) is canonical
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "y = R.exp(x)\nreturn y",
-        "with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nreturn a",
-        "t = (x, x)\nreturn t",
-    ],
-)
-def test_what_is_canonical_stays_the_same_module(body: str) -> None:
-    module = parse(body)
-    assert CanonicalizeBindings()(module) is module
-
-
-def test_a_declared_type_that_says_more_stays() -> None:
-    module = parse(
+ONE = 'x: R.Tensor(ndim=1, dtype="float32")'
+CANONICAL = {
+    "one binding": ("y = R.exp(x)\nreturn y", X),
+    "a block": ("with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nreturn a", X),
+    "a tuple": ("t = (x, x)\nreturn t", X),
+    "a declared type that says more": (
         "y: R.Tensor((3,), 'float32') = x\nz = R.exp(y)\nreturn z",
-        'x: R.Tensor(ndim=1, dtype="float32")',
-    )
-    assert CanonicalizeBindings()(module) is module
-
-
-def test_a_cast_that_says_more_stays() -> None:
-    module = parse(
+        ONE,
+    ),
+    "a cast that says more": (
         "m = T.int64()\ny = R.match_cast(x, R.Tensor((m,), 'float32'))\nz = R.exp(y)\nreturn z",
-        'x: R.Tensor(ndim=1, dtype="float32")',
-    )
-    assert CanonicalizeBindings()(module) is module
-
-
-def test_a_dimension_that_two_casts_define_stays() -> None:
-    module = parse(
-        "n = T.int64()\nif c:\n    a = R.match_cast(x, R.Tensor((n,), 'float32'))\n"
-        "    r = R.sum(a)\nelse:\n    b = R.match_cast(y, R.Tensor((n,), 'float32'))\n"
-        "    r = R.max(b)\nreturn r",
+        ONE,
+    ),
+    "a dimension that two casts define": (
+        (
+            "n = T.int64()\nif c:\n    a = R.match_cast(x, R.Tensor((n,), 'float32'))\n"
+            "    r = R.sum(a)\nelse:\n    b = R.match_cast(y, R.Tensor((n,), 'float32'))\n"
+            "    r = R.max(b)\nreturn r"
+        ),
         'c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32"), y: R.Tensor((2,), "float32")',
-    )
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "params"), CANONICAL.values(), ids=CANONICAL)
+def test_what_is_canonical_stays_the_same_module(body: str, params: str) -> None:
+    module = parse(body, params)
     assert CanonicalizeBindings()(module) is module
 
 

@@ -9,7 +9,7 @@ from small_models import BATCH, CLASSES, Classifier, trainable
 from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss, NLLLoss, from_jax
 from relaxjax.optim import SGD
-from relaxjax.passes.training.find_ids import class_ids
+from relaxjax.passes.training.describe_loss import class_ids
 from relaxjax.trainable.facts import ClassIds
 
 SCORES = TensorType((BATCH, CLASSES), "float32")

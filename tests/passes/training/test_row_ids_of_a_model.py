@@ -7,7 +7,7 @@ import pytest
 from relaxjax import IRModule, SetupTrainer, TensorType, from_source
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
-from relaxjax.passes.training.find_ids import row_ids
+from relaxjax.passes.training.describe_loss import row_ids
 from relaxjax.trainable.facts import RowIds
 
 MODEL = """

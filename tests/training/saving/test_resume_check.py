@@ -1,5 +1,6 @@
 """A training goes on with the model, the loss and the optimizer that it began with."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,21 @@ def counting_by(loss: Loss) -> Trainer:
     return trainer_of(Counting, loss, SGD(0.1), TensorType((n, 2), "float32"), targets)
 
 
+def check_goes_on(
+    folder: Path, begun: Callable[[], Trainer], other: Trainer, given: Any, match: str
+) -> None:
+    """A training goes on with a trainer as it began; another is refused, and stays as it was."""
+    run = Checkpoints(folder)
+    begun().fit(given, 1, reporter=QUIET, checkpoints=run)
+    begun().fit(given, 2, reporter=QUIET, checkpoints=run, resume=True)
+    params = other.export_params()
+    with pytest.raises(CheckpointError, match=match):
+        other.fit(given, 3, reporter=QUIET, checkpoints=run, resume=True)
+    chex.assert_trees_all_equal(other.export_params(), params)
+    other.load(run.paths()[-1])
+    other.fit(given, 1, reporter=QUIET)
+
+
 ONE = [(np.ones((3, 2), "float32"), np.zeros(3, "int32"))]
 
 
@@ -55,16 +71,8 @@ def test_a_training_goes_on_with_the_optimizer_that_it_began_with(
     begun: Any, other: Any, match: str, tmp_path: Path
 ) -> None:
     """Others have states of the same types. To go on with one of them is another training."""
-    run = Checkpoints(tmp_path)
-    classifier(begun).fit(data, 1, reporter=QUIET, checkpoints=run)
-    again, trainer = classifier(begun), classifier(other)
-    again.fit(data, 2, reporter=QUIET, checkpoints=run, resume=True)
-    params = trainer.export_params()
-    with pytest.raises(CheckpointError, match=f"with another optimizer, such as .*{match}"):
-        trainer.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)
-    chex.assert_trees_all_equal(trainer.export_params(), params)
-    trainer.load(run.paths()[-1])
-    trainer.fit(data, 1, reporter=QUIET)
+    refusal = f"with another optimizer, such as .*{match}"
+    check_goes_on(tmp_path, lambda: classifier(begun), classifier(other), data, refusal)
 
 
 @pytest.mark.parametrize("other", [CrossEntropyLoss(), MSELoss()], ids=["options", "targets"])
@@ -116,16 +124,8 @@ def test_a_training_goes_on_with_the_model_that_it_began_with(
     begun: str, other: str, tmp_path: Path
 ) -> None:
     """Another one may have parameters of the same names and shapes."""
-    run = Checkpoints(tmp_path)
-    of_script(begun).fit(PAIRS, 1, reporter=QUIET, checkpoints=run)
-    again, trainer = of_script(begun), of_script(other)
-    again.fit(PAIRS, 2, reporter=QUIET, checkpoints=run, resume=True)
     match = r"by a training with another model: resume=True goes on (?s:.*)\n  was (?s:.*) now$"
-    with pytest.raises(CheckpointError, match=match):
-        trainer.fit(PAIRS, 3, reporter=QUIET, checkpoints=run, resume=True)
-    assert trainer.export_params()["w"].tolist() == [0, 0]
-    trainer.load(run.paths()[-1])
-    trainer.fit(PAIRS, 1, reporter=QUIET)
+    check_goes_on(tmp_path, lambda: of_script(begun), of_script(other), PAIRS, match)
 
 
 def test_a_training_goes_on_with_the_scale_of_its_loss(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The layers."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from . import op
 from .core import Module, Parameter, Tensor
@@ -108,33 +108,11 @@ class Conv1D(_Convolution):
         return op.conv1d(x, self.weight, self.bias, *self._options)
 
 
-class Conv2D(_Convolution):
-    """A convolution of images."""
+class _ConvolutionInLayout(_Convolution):
+    """A convolution over `count` axes of data in a layout."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: list[int] | int,
-        stride: int = 1,
-        padding: int = 0,
-        dilation: int = 1,
-        groups: int = 1,
-        bias: bool = True,
-        dtype: str | None = None,
-        data_layout: str = "NCHW",
-    ) -> None:
-        options = stride, padding, dilation, groups, bias, dtype
-        super().__init__(in_channels, out_channels, _each(kernel_size, 2), *options)
-        self.data_layout = data_layout
-
-    def forward(self, x: Tensor) -> Tensor:
-        arrays = x, self.weight, self.bias
-        return op.conv2d(*arrays, *self._options, data_layout=self.data_layout)
-
-
-class Conv3D(_Convolution):
-    """A convolution of volumes."""
+    count: ClassVar[int]
+    layout: ClassVar[str]  # where none is given
 
     def __init__(
         self,
@@ -147,15 +125,29 @@ class Conv3D(_Convolution):
         groups: int = 1,
         bias: bool = True,
         dtype: str | None = None,
-        data_layout: str = "NCDHW",
+        data_layout: str | None = None,
     ) -> None:
+        sizes = [kernel_size] * self.count if isinstance(kernel_size, int) else list(kernel_size)
         options = stride, padding, dilation, groups, bias, dtype
-        super().__init__(in_channels, out_channels, _each(kernel_size, 3), *options)
-        self.data_layout = data_layout
+        super().__init__(in_channels, out_channels, sizes, *options)
+        self.data_layout = data_layout or self.layout
 
     def forward(self, x: Tensor) -> Tensor:
+        convolution = op.conv2d if self.count == 2 else op.conv3d
         arrays = x, self.weight, self.bias
-        return op.conv3d(*arrays, *self._options, data_layout=self.data_layout)
+        return convolution(*arrays, *self._options, data_layout=self.data_layout)
+
+
+class Conv2D(_ConvolutionInLayout):
+    """A convolution of images."""
+
+    count, layout = 2, "NCHW"
+
+
+class Conv3D(_ConvolutionInLayout):
+    """A convolution of volumes."""
+
+    count, layout = 3, "NCDHW"
 
 
 class ConvTranspose1D(Module):
@@ -256,7 +248,3 @@ class Embedding(Module):
             return op.take(self.weight, x, axis=0)
         rows = op.take(self.weight, op.reshape(x, [-1]), axis=0)
         return op.reshape(rows, [*x.shape, self.weight.shape[1]])
-
-
-def _each(size: list[int] | int, count: int) -> list[int]:
-    return [size] * count if isinstance(size, int) else list(size)
