@@ -3,13 +3,13 @@
 They are those that XLA does not find by itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, np_dtype
 from relaxjax.ir.laws import law
-from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.op import Op, get_op, operator_name
 from relaxjax.ir.tensor_types import known_dims, known_ndim
 from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ir.uses import Uses
@@ -24,14 +24,14 @@ def transposed_product(call: Call, op: Op, known: Uses) -> Expr | None:
     product = known.call(call.args[0], "relax.matmul")
     if product is None or not known.used_once(call.args[0]):
         return None
-    factors = [factor.ty for factor in product.args]
-    if not all(isinstance(ty, TensorType) and ty.ndim == 2 for ty in factors):
-        return None
     a, b = product.args
-    if all(known.call(x, "relax.permute_dims") is None for x in (a, b)):
+    if not known_ndim(a) == known_ndim(b) == known_ndim(product) >= 2 or not _turns(call):
         return None
-    transpose = get_op("relax.permute_dims")
-    return get_op("relax.matmul")(transpose(b), transpose(a), product.attrs["out_dtype"])
+    before = [known.call(x, op.name) for x in product.args]
+    if not any(x is not None and _turns(x) for x in before):
+        return None
+    turned = (op(x, axes=call.attrs["axes"]) for x in (b, a))
+    return get_op("relax.matmul")(*turned, product.attrs["out_dtype"])
 
 
 @law("relax.matmul")
@@ -90,29 +90,79 @@ def sum_of_product(call: Call, op: Op, known: Uses) -> Expr | None:
 
 @law("relax.add")
 def sum_of_products(call: Call, op: Op, known: Uses) -> Expr | None:
-    """x a + x b = x (a + b), and a x + b x = (a + b) x.
+    """x a + x b = x (a + b), and a x + b x = (a + b) x; so in sums of more terms.
 
     The products have no other use, and their sum is no smaller than that of the factors, which
-    takes no longer then.
+    takes no longer then. The gradient of x x^T is g x + g^T x.
     """
-    terms = [x for x in call.args if known.used_once(x)]
-    if len(terms) < 2:
-        return None
-    first, second = (known.call(term, "relax.matmul") for term in terms)
-    if first is None or second is None or not all(same_type(x, call) for x in terms):
-        return None
-    if first.attrs != second.attrs or not (_same_dtypes(first) and _same_dtypes(second)):
+    for terms, rest in _terms(call, op, known):
+        first, second = (known.call(x) for x in terms)
+        if first is None or second is None or first.op is not second.op:
+            continue
+        if not all(same_type(x, call) and _same_dtypes(x) for x in (first, second)):
+            continue
+        of_sum = {"relax.matmul": _of_sum, "lax.dot_general": _of_sum_in_jax}.get(
+            operator_name(first)
+        )
+        found = None if of_sum is None else of_sum(first, second)
+        if found is not None:
+            return found if rest is None else rest + found
+    return None
+
+
+def _terms(call: Call, op: Op, known: Uses) -> Iterator[tuple[tuple[Expr, Expr], Expr | None]]:
+    """Pairs of terms of a sum that have no other use, and what else is added."""
+    x, y = call.args
+    pairs: list[tuple[tuple[Expr, Expr], Expr | None]] = [((x, y), None)]
+    for inner, other in ((x, y), (y, x)):
+        before = known.call(inner, op.name)
+        if before is not None and known.used_once(inner) and same_type(inner, call):
+            p, q = before.args
+            pairs += [((p, other), q), ((q, other), p)]
+    for terms, rest in pairs:
+        if all(known.used_once(term) for term in terms):
+            yield terms, rest
+
+
+def _of_sum(first: Call, second: Call) -> Expr | None:
+    """The product with the sum of two factors, where the other one is shared."""
+    if first.attrs != second.attrs:
         return None
     for own in (0, 1):
         a, b, shared = first.args[own], second.args[own], first.args[1 - own]
-        if (
-            shared is second.args[1 - own]
-            and known_dims(a) == known_dims(b)
-            and not _is_larger(a, call)
-        ):
+        if shared is not second.args[1 - own] or known_dims(a) != known_dims(b):
+            continue
+        if not _is_larger(a, first):
             factors = (a + b, shared) if own == 0 else (shared, a + b)
             return get_op("relax.matmul")(*factors, first.attrs["out_dtype"])
     return None
+
+
+def _of_sum_in_jax(first: Call, second: Call) -> Expr | None:
+    """The same, where the axes of the factors may lie in different orders."""
+    numbers = {"dimension_numbers": first.attrs["dimension_numbers"]}
+    if {**second.attrs, **numbers} != dict(first.attrs):
+        return None
+    for own in (0, 1):
+        a, b, shared = first.args[own], second.args[own], first.args[1 - own]
+        (to, to_shared), (order, from_shared) = (_axes_of(x, own) for x in (first, second))
+        if shared is not second.args[1 - own] or to_shared != from_shared or _is_larger(a, first):
+            continue
+        axes = [order[to.index(axis)] for axis in range(len(to))]
+        is_same = axes == [*range(len(axes))]
+        moved = b if is_same else get_op("relax.permute_dims")(b, axes=axes)
+        if known_dims(a) == known_dims(moved):
+            factors = (a + moved, shared) if own == 0 else (shared, a + moved)
+            return get_op("lax.dot_general")(*factors, **first.attrs)
+    return None
+
+
+def _axes_of(product: Call, own: int) -> tuple[Sequence[int], object]:
+    """The axes of a factor: those of the batch, those summed over, its own; and the other one's."""
+    summed, batch = product.attrs["dimension_numbers"]
+    first = [*batch[own], *summed[own]]
+    rest = [axis for axis in range(known_ndim(product.args[own])) if axis not in first]
+    return [*first, *rest], (batch[1 - own], summed[1 - own])
 
 
 @law("relax.collapse_sum_to")
@@ -133,10 +183,7 @@ def sum_of_stacked_products(call: Call, op: Op, known: Uses) -> Expr | None:
     x_dims, g_dims = known_dims(x), known_dims(g)
     if x_dims is None or g_dims is None or len(x_dims) < 3 or x_dims[:-1] != g_dims[:-1]:
         return None
-    ndim = len(x_dims)
-    if turned.attrs["axes"] is None or [axis % ndim for axis in turned.attrs["axes"]] != [
-        *(*range(ndim - 2), ndim - 1, ndim - 2)
-    ]:
+    if not _turns(turned):
         return None
     rows = element_count(x_dims[:-1])
     reshape, transpose = get_op("relax.reshape"), get_op("relax.permute_dims")
@@ -158,6 +205,14 @@ def product_with_diagonal(call: Call, op: Op, known: Uses) -> Expr | None:
     if rows is not None and same_type(y, call):
         return get_op("relax.expand_dims")(rows, axis=[-1]) * y
     return None
+
+
+def _turns(call: Call) -> bool:
+    """Whether a transpose swaps the last two axes, and no others."""
+    ndim, axes = known_ndim(call), call.attrs["axes"]
+    if axes is None:
+        return ndim == 2
+    return [axis % ndim for axis in axes] == [*range(ndim - 2), ndim - 1, ndim - 2]
 
 
 def _diagonal(x: Expr, known: Uses) -> Expr | None:

@@ -207,6 +207,24 @@ CASES = {
             """R.reshape(w, (4, 3))
             z = R.matmul(z, R.add(R.reshape(x, (3, 2)), R.reshape(y, (3, 2))))""",
         ),
+        (
+            "R.add(R.add(R.matmul(x, w), R.sin(R.matmul(x, w))), R.matmul(y, w))",
+            "R.add(R.sin(R.matmul(x, w)), R.matmul(R.add(x, y), w))",
+        ),
+        (
+            f"""{SQUARES}
+            t = {STACK}
+            z = R.add(
+                L.dot_general(z, t, dimension_numbers=[[[2], [1]], [[0], [0]]]),
+                L.dot_general(z, t, dimension_numbers=[[[1], [1]], [[0], [0]]]),
+            )""",
+            f"""{SQUARES}
+            t = {STACK}
+            z = L.dot_general(
+                R.add(z, R.permute_dims(z, axes=[0, 2, 1])), t,
+                dimension_numbers=[[[2], [1]], [[0], [0]]],
+            )""",
+        ),
     ],
     "sum_of_stacked_products": [
         (
