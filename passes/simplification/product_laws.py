@@ -101,9 +101,7 @@ def sum_of_products(call: Call, op: Op, known: Uses) -> Expr | None:
             continue
         if not all(same_type(x, call) and _same_dtypes(x) for x in (first, second)):
             continue
-        of_sum = {"relax.matmul": _of_sum, "lax.dot_general": _of_sum_in_jax}.get(
-            operator_name(first)
-        )
+        of_sum = _OF_SUM.get(operator_name(first) or "")
         found = None if of_sum is None else of_sum(first, second)
         if found is not None:
             return found if rest is None else rest + found
@@ -155,6 +153,9 @@ def _of_sum_in_jax(first: Call, second: Call) -> Expr | None:
             factors = (a + moved, shared) if own == 0 else (shared, a + moved)
             return get_op("lax.dot_general")(*factors, **first.attrs)
     return None
+
+
+_OF_SUM = {"relax.matmul": _of_sum, "lax.dot_general": _of_sum_in_jax}
 
 
 def _axes_of(product: Call, own: int) -> tuple[Sequence[int], object]:

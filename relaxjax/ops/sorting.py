@@ -12,7 +12,7 @@ from relaxjax.ir.expr import Call, Expr, PrimExpr
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType, TupleType, Type
 
-from .arrays import cast, jax_dtype
+from .arrays import cast, finite_range, jax_dtype
 from .axis_layouts import ONE_AXIS
 from .conversions import DType
 from .cost_rules import REDUCES, SORTS, counting, dims_at, elements
@@ -86,7 +86,7 @@ def _smallest_largest(data: Any) -> Any:
     What is infinite counts as the largest number that is not.
     """
     wide = data.astype(jnp.float32)
-    turned = jnp.where(wide == 0, 0, -jnp.minimum(wide, jnp.finfo(jnp.float32).max))
+    turned = jnp.where(wide == 0, 0, -jnp.minimum(wide, finite_range("float32")[1]))
     return jnp.where(jnp.isnan(wide), -jnp.inf, turned)
 
 

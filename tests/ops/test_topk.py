@@ -14,7 +14,9 @@ ODD = [3.0, np.nan, -0.0, 0.0, np.inf, -np.inf, 1.0, 1.0, -2.5, np.nan, 0.0, -0.
 
 
 def smallest(x: Any, k: int, axis: int = -1) -> Any:
-    return get_op("relax.topk").lower(x, k, axis, "both", False, "int32")
+    lower = get_op("relax.topk").lower
+    assert lower is not None
+    return lower(x, k, axis, "both", False, "int32")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32"])
