@@ -1,6 +1,7 @@
 """Extremes are NaN where an element is, also where XLA's library for CPUs takes the other ones."""
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import chex
@@ -81,6 +82,7 @@ def test_other_platforms_need_not_look_for_it(platform: str, compares: bool) -> 
     assert (get_op("lax.reduce_or") in names) == compares
 
 
+@pytest.mark.skipif(not version("jaxlib").startswith("0.10."), reason="asked of one version")
 @pytest.mark.parametrize("read", [jnp.max, jnp.min])
 def test_xla_still_loses_it(read: Callable[..., Any]) -> None:
     """Once it does not, no operator needs to look for NaN."""
