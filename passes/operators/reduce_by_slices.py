@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax
-
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law
@@ -14,7 +12,7 @@ from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.tensor_types import known_dims, known_dtype, static_dims
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.emit import reshaped
-from relaxjax.ops.platform import chosen_platform
+from relaxjax.ops.platform import chosen_platform, default_device
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
 
@@ -48,9 +46,15 @@ def ReduceBySlices(function: Function, mod: IRModule) -> Function:
     or float64 and of known sizes. For other platforms, and where the machine has several devices,
     among which the axis may be split, it stays as it is.
     """
-    if chosen_platform() != "cpu" or len(jax.devices("cpu")) > 1:
+    if chosen_platform() != "cpu" or _has_several_devices():
         return function
     return rewritten(function, _LAWS)
+
+
+def _has_several_devices() -> bool:
+    device = default_device()
+    count: int = device.client.device_count()
+    return device.platform == "cpu" and count > 1
 
 
 @law(*_OF_TWO)

@@ -1,6 +1,7 @@
 """Sums and maxima along long rows, or over a few elements, are of slices; so are small products."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import chex
@@ -15,6 +16,7 @@ from relaxjax.ir.op import operator_name
 from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import lowering_for
 from relaxjax.passes import ReduceBySlices
+from relaxjax.passes.operators import reduce_by_slices
 
 ON_CPU = jax.default_backend() == "cpu" and jax.device_count() == 1
 pytestmark = pytest.mark.skipif(not ON_CPU, reason="other platforms keep the sums")
@@ -154,11 +156,18 @@ def test_other_platforms_keep_their_sums() -> None:
         assert ReduceBySlices()(mod) is mod
 
 
-def test_several_devices_keep_their_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("platform", "devices", "stays"), [("cpu", 2, True), ("gpu", 2, False)])
+def test_several_devices_keep_their_sums(
+    monkeypatch: pytest.MonkeyPatch, platform: str, devices: int, stays: bool
+) -> None:
+    """Those of the CPU, if this program is to run here at all."""
     function, shape = CHANGED["a sum over the batch"]
     mod = relaxjax.from_jax(function, drawn(*shape))
-    monkeypatch.setattr(jax, "devices", lambda *_: ["one", "another"])
-    assert ReduceBySlices()(mod) is mod
+    client = SimpleNamespace(device_count=lambda: devices)
+    device = SimpleNamespace(platform=platform, client=client)
+    monkeypatch.setattr(reduce_by_slices, "default_device", lambda: device)
+    with lowering_for("cpu"):
+        assert (ReduceBySlices()(mod) is mod) == stays
 
 
 def test_embeddings_of_positions_have_their_gradient_so() -> None:
