@@ -84,7 +84,6 @@ COUNTED: dict[str, tuple[Call, float]] = {
     "fused multiplication": (call("ewise_fma", x(100), x(100), x(100)), 0),
     "rectifier": (call("nn.relu", x(100, 100)), 0),
     "sum": (call("sum", x(100, 100), axis=[1]), 0.02),
-    "largest": (call("max", x(100, 100, dtype="int32"), axis=[1]), 0.02),
     "softmax": (call("nn.softmax", x(100, 100)), 0.05),
     "attention": (call("nn.attention", x(2, 16, 4, 32), x(2, 16, 4, 32), x(2, 16, 4, 32)), 0.05),
 }
