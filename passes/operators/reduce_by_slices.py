@@ -58,7 +58,7 @@ def _has_several_devices() -> bool:
 
 
 @law(*_OF_TWO)
-def slices(call: Call, op: Op, known: Uses) -> Expr | None:
+def reduction_of_slices(call: Call, op: Op, known: Uses) -> Expr | None:
     """The sum of x[:, k] over k as x[:, 0] + x[:, 1] and so on."""
     (x,), dims = call.args, static_dims(call.args[0].ty)
     bytes_each = _BYTES.get(known_dtype(call) or "")
@@ -98,7 +98,7 @@ def small_products(call: Call, op: Op, known: Uses) -> Expr | None:
     return get_op("relax.grad.once")(reshaped(products.combined(get_op("lax.add")), dims))
 
 
-_LAWS = Laws([slices, small_products])
+_LAWS = Laws([reduction_of_slices, small_products])
 
 
 def _merged(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, Sequence[int]] | None:

@@ -80,10 +80,10 @@ def _top(data: Any, along: int, count: Any) -> tuple[Any, Any]:
     return jnp.moveaxis(parts[0], -1, along), jnp.moveaxis(parts[1], -1, along)
 
 
-def _smallest_largest(data: Any) -> Any:
-    """Numbers in the opposite order, zeros being equal: NaN, the last when sorted, is the least.
+def _in_opposite_order(data: Any) -> Any:
+    """Numbers of which the largest are the smallest of `data`, zeros equal, and NaN the least.
 
-    What is infinite counts as the largest number that is not.
+    Infinity counts as the largest finite number.
     """
     wide = data.astype(jnp.float32)
     turned = jnp.where(wide == 0, 0, -jnp.minimum(wide, finite_range("float32")[1]))
@@ -98,7 +98,7 @@ def _topk(data: Any, k: int, axis: int, ret_type: str, largest: bool, dtype: str
         values, places = _top(data, along, count)
     else:
         if data.dtype in _TAKEN_BY_LIBRARY:
-            places = _top(_smallest_largest(data), along, count)[1]
+            places = _top(_in_opposite_order(data), along, count)[1]
         else:
             order = jnp.argsort(data, along, stable=True)
             places = lax.slice_in_dim(order, 0, count, axis=along)

@@ -186,8 +186,8 @@ def _std_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
 def _extremum_gradient(name: str) -> Callable[..., Expr]:
     """The gradient rule of `max` or `min`: elements that tie for the extremum share its adjoint.
 
-    It is found anew, among elements that are computed once: of others none might equal it. NaN, of
-    which the shares are 0 / 0, is put there: XLA takes the quotients of zeros and ones for zeros.
+    It is found anew, among elements that are computed once: of others none might equal it. NaN
+    equals nothing, so that shares would be 0 / 0, for which XLA gives 0: there they are NaN.
     """
 
     def gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:

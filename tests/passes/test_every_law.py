@@ -75,7 +75,7 @@ OTHERS = {
             ["y = L.dot_general(a, b, dimension_numbers=[[[0], [0]], [[], []]])"],
         )
     ],
-    "slices": [
+    "reduction_of_slices": [
         ('a: R.Tensor((8192, 2), "float32")', ["y = L.reduce_sum(a, axes=[1])"]),
         ('a: R.Tensor((37, 17000), "float32")', ["y = L.reduce_max(a, axes=[0])"]),
     ],
