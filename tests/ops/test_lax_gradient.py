@@ -125,6 +125,13 @@ def given_by(rule: Any, *args: Any, **attrs: Any) -> tuple[Any, ...]:
     return tuple(adjoint() for adjoint in rule(*args, **attrs))
 
 
+def test_bounds_that_cross_give_the_upper_one() -> None:
+    bounds = jnp.full(3, 0.8), jnp.full(3, 0.2)
+    both = relaxjax.value_and_grad(lambda x, low, high: lax.clamp(low, x, high).sum(), (0, 1, 2))
+    _, gradients = both(jnp.array([0.1, 0.5, 0.9]), *bounds)
+    chex.assert_trees_all_equal(gradients, (jnp.zeros(3), jnp.zeros(3), jnp.ones(3)))
+
+
 def test_adjoints_are_nested_calls() -> None:
     x, y = adjoints(lambda x, y: x * y, X, X)
     assert str(x) == "L.mul(g, x1)"

@@ -177,17 +177,20 @@ def _share(mine: Any, others: Any, tangent: Any) -> Any:
 
 
 def _of_bounds(low: Any, x: Any, high: Any, once: Callable[[Any], Any]) -> Any:
-    """The shares of `x` strictly inside the bounds, and else of the bound that it reached."""
+    """The shares of `x` strictly inside the bounds, and else of the bound that it reached.
+
+    Where the bounds cross, the result is the upper one.
+    """
     below, above = once(x <= low), once(x >= high)
 
     def inside(tangent: Any) -> Any:
         return lax.select(below | above, jnp.zeros_like(tangent), tangent)
 
     def of_low(tangent: Any) -> Any:
-        return lax.select(below, tangent, jnp.zeros_like(tangent))
+        return lax.select(below & ~(low > high), tangent, jnp.zeros_like(tangent))
 
     def of_high(tangent: Any) -> Any:
-        return lax.select(above & ~below, tangent, jnp.zeros_like(tangent))
+        return lax.select((above & ~below) | (low > high), tangent, jnp.zeros_like(tangent))
 
     return of_low, inside, of_high
 
