@@ -12,8 +12,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import primitives
 
 from relaxjax.frontends import JaxProgram, named_as, traced
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.explorable import Explorable
-from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import ANOTHER_PLATFORM, for_each_platform, to_jax, to_jax_for
 from relaxjax.lowering.memory import compiled_bytes
