@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import can_prove_equal
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.flags import check_flags
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ops.binary import maximum
 from relaxjax.ops.datatype import astype

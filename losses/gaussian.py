@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass, field
 
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.flags import check_flags
 from relaxjax.ops.binary import maximum
 from relaxjax.ops.emit import call, scalar
 from relaxjax.ops.unary import log

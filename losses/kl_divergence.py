@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Constant, Expr, Var, np_dtype
-from relaxjax.ir.flags import check_flags
 from relaxjax.ops.binary import maximum
 from relaxjax.ops.emit import dtype_of, scalar
 from relaxjax.ops.statistical import sum

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var, np_dtype
-from relaxjax.ir.flags import check_flags
 from relaxjax.ops.binary import maximum, minimum
 from relaxjax.ops.emit import dtype_of, narrow, scalar
 from relaxjax.ops.nn.activation import relu

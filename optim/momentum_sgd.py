@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.flags import check_flags
 
 from .base import Optimizer, States, Step, complement, steps_taken, zeros_like
 from .hyperparameters import check_numbers

@@ -31,7 +31,7 @@ from .ir import TupleType as TupleType
 from .ir import Var as Var
 from .ir import const as const
 from .ir import diff as diff
-from .ir.explorable import explored_by as _explored_by
+from .ir.written_above import body_of as _body_of
 from .ops import op as op
 
 if TYPE_CHECKING:
@@ -105,8 +105,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# `.explore()` of what lies below the explorer; nothing is imported before that is called.
-_explored_by(lambda: __getattr__("explore"))
+@_body_of(IRModule.explore)
+def _explore(subject: Any, *args: Any, **options: Any) -> Any:
+    """`.explore()` of what lies below the explorer, which is imported only when that is called."""
+    return __getattr__("explore")(subject, *args, **options)
 
 
 def _version() -> str:

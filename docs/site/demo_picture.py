@@ -13,8 +13,7 @@ from pathlib import Path
 from pygments.lexers import PythonLexer
 from pygments.token import Token
 
-from relaxjax.cli.columns import GAP
-from relaxjax.cli.demo import model_and_adjoint
+from relaxjax.cli.demo import GAP, model_and_adjoint
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
 BEGIN = "with R.dataflow():"

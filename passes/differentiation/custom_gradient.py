@@ -15,8 +15,8 @@ from relaxjax.ir.op import NoGradient, Op, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import rewrite
+from relaxjax.ops.declare import check_rule
 from relaxjax.ops.jax_functions import call_jax
-from relaxjax.ops.rule_arity import check_rule
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .adjoint import GradientError

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var
 from relaxjax.ir.function import Binding, BindingBlock
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.scaling import Axis
+from relaxjax.ir.op import Axis, Op, get_op
 from relaxjax.ir.tensor_types import known_dims, known_dtype
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.uses import Uses

@@ -8,8 +8,7 @@ from relaxjax.ir.expand import expand_bindings
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.scaling import Axis
+from relaxjax.ir.op import Axis, Op
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.planning import size
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings

@@ -8,30 +8,9 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.types import Type
 
-from .by_number import UpdateByNumber, update_by_number
+from .by_number import BoundOptimizer, UpdateByNumber, update_by_number
 
 _Key: TypeAlias = tuple[tuple[str, Type | None], ...]  # names and types
-
-
-class BoundOptimizer(Protocol):
-    """An optimizer that knows its parameters: its update as a function, and its first state.
-
-    `state_names` tell its states from those of others, where their types do not. `state_owners` say
-    of which parameter, by its number, each state is, as a momentum is; None for the others.
-    """
-
-    @property
-    def state(self) -> Any: ...
-
-    @property
-    def state_names(self) -> Sequence[str]:
-        return ()
-
-    @property
-    def state_owners(self) -> Sequence[int | None]:
-        return ()
-
-    def get_function(self) -> Function: ...
 
 
 class Optimizer(Protocol):

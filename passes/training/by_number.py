@@ -41,11 +41,23 @@ class Run(NamedTuple):
         return not self.owners
 
 
-class Ready(Protocol):
-    """An optimizer that knows its parameters."""
+class BoundOptimizer(Protocol):
+    """An optimizer that knows its parameters: its update as a function, and its first state.
+
+    `state_names` tell its states from those of others, where their types do not. `state_owners` say
+    of which parameter, by its number, each state is, as a momentum is; None for the others.
+    """
 
     @property
     def state(self) -> Any: ...
+
+    @property
+    def state_names(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def state_owners(self) -> Sequence[int | None]:
+        return ()
 
     def get_function(self) -> Function: ...
 
@@ -82,7 +94,7 @@ def run_at(
     return order if shapes == [dims[number] for number in order] else ()
 
 
-def update_by_number(ready: Ready, params: Sequence[Var]) -> "UpdateByNumber | None":
+def update_by_number(ready: BoundOptimizer, params: Sequence[Var]) -> "UpdateByNumber | None":
     """The update of an optimizer, if its function proves that each number goes by itself.
 
     All that depends on a parameter, on its gradient or on its states is computed of these number by

@@ -1,14 +1,16 @@
 """From a backbone, a loss and an optimizer to a module that can be trained."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeAlias
 
-from relaxjax.ir.expr import Var
+from relaxjax.frontends import OwnRules
+from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.lowering.target import Target, formulating_for
+from relaxjax.ops.lax import Found, whole_function
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.infrastructure.kinds import Pass
@@ -48,7 +50,6 @@ from .decompose_ops import DecomposeOpsForInference
 from .describe_loss import described
 from .fuse_train_step import FuseTrainStep
 from .loss_channels_last import LossChannelsLast
-from .loss_rules import with_rules_of_loss
 from .loss_scale import LossScale, check_loss_scale
 from .made_of import with_digests
 from .plan_step_memory import PlanStepMemory
@@ -304,3 +305,28 @@ def _takes_tuple(loss_args: Sequence[Type | Var]) -> bool:
     """Whether a loss takes a tuple that the backbone returns by one variable as it is."""
     first = next(iter(loss_args), None)
     return isinstance(first.ty if isinstance(first, Var) else first, TupleType)
+
+
+def with_rules_of_loss(
+    mod: IRModule,
+    loss: Callable[..., Function],
+    loss_args: Sequence[Type | Var],
+    reserved: Sequence[str],
+) -> tuple[IRModule, Function]:
+    """The function of a loss, and the module with the functions that have rules in it.
+
+    Only losses written in JAX have such; none of them gets a name that is `reserved`.
+    """
+    keeping = getattr(loss, "with_own_rule", None)
+    if keeping is None:
+        return mod, loss(*loss_args)
+    rules = OwnRules([*mod, *reserved])
+
+    def own_rule(
+        eqn: Any, args: list[Expr], found: Found, wanted: Sequence[bool]
+    ) -> tuple[Call, Sequence[bool]] | None:
+        whole = whole_function(eqn, args, found, wanted)
+        return rules(eqn, args, found, wanted) if whole is None else whole
+
+    function: Function = keeping(own_rule)(*loss_args)
+    return mod.with_functions(rules.module.relax_functions()), function

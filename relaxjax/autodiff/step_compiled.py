@@ -9,6 +9,7 @@ from jax.sharding import auto_axes
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
+from relaxjax.lowering.traits import in_own_dtypes
 from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
 from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import OPTIM_STATE, TRAIN_STEP
@@ -17,7 +18,6 @@ from .sharding import check_whole, explicit_mesh, sharding_on
 from .step_module import Counts
 from .step_placing import StepPlaces
 from .step_trees import copied
-from .widths import in_own_dtypes
 
 
 def compiled(

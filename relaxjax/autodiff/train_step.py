@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 from relaxjax.frontends import JaxProgram
-from relaxjax.ir.flags import check_flags
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform, known_platform, lowering_for

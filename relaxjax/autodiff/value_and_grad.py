@@ -12,11 +12,12 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import primitives
 
 from relaxjax.frontends import JaxProgram, named_as, traced
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.explorable import Explorable
-from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import ANOTHER_PLATFORM, for_each_platform, to_jax, to_jax_for
 from relaxjax.lowering.memory import compiled_bytes
+from relaxjax.lowering.traits import in_own_dtypes
 from relaxjax.ops.lax import x64_enabled
 from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, lowering_for
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
@@ -31,7 +32,6 @@ from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
 from .frames import in_the_users_frames
 from .placing import CallPlaces, Placing, placed
 from .sharding import are_on_one_device, check_whole, on_devices
-from .widths import in_own_dtypes
 
 _BY_JAX = jax.value_and_grad  # as it is before anyone puts that from here in its place
 

@@ -13,7 +13,9 @@ With --show, nothing is trained: the model and its adjoint are printed.
 import argparse
 import os
 import shutil
+import textwrap
 import time
+from itertools import zip_longest
 from pathlib import Path
 
 from relaxjax.datasets import batches, digits
@@ -29,7 +31,6 @@ from relaxjax.script import relax as R
 from relaxjax.training import Trainer
 from relaxjax.training.saving import checkpoint
 
-from .columns import LEAST_WIDTH, side_by_side
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import path_to_write
@@ -167,3 +168,33 @@ def trainable(lr: float, legalize: bool = True) -> IRModule:
     loss_args = [TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")]
     setup = SetupTrainer(CrossEntropyLoss(), SGD(lr, WEIGHT_DECAY), loss_args, legalize)
     return setup(MLP)  # type: ignore[arg-type]  # mypy takes MLP for a class
+
+
+GAP = " | "
+NARROWEST = 60  # a column of script narrower than this is all broken lines
+LEAST_WIDTH = 2 * NARROWEST + len(GAP)  # in which there is room for two
+
+
+def side_by_side(left: str, right: str, width: int, align: str = "") -> str:
+    """The texts in two columns of equal width; one after the other where `width` is too small.
+
+    The first lines that contain `align` stand beside each other.
+    """
+    column = (width - len(GAP)) // 2
+    if width < LEAST_WIDTH:
+        return "\n".join([*_wrapped(left, width), "", *_wrapped(right, width)])
+    columns = [_wrapped(text, column) for text in (left, right)]
+    places = [next((i for i, line in enumerate(c) if align in line), 0) for c in columns]
+    for lines, place in zip(columns, places, strict=True):
+        lines[place:place] = [""] * (max(places) - place)
+    rows = zip_longest(*columns, fillvalue="")
+    return "\n".join(f"{a:<{column}}{GAP}{b}".rstrip() for a, b in rows)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The lines of a script; a line that is too long goes on below, indented deeper."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        deeper = " " * (len(line) - len(line.lstrip()) + 8)
+        lines += textwrap.wrap(line, width, subsequent_indent=deeper) or [""]
+    return lines

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from relaxjax.ir.folder import obstacle
 from relaxjax.ir.highlight import painted
+from relaxjax.ir.whole_file import obstacle
 from relaxjax.ir.wording import quoted
 from relaxjax.passes.memory.planning.planner import POLICIES
 from relaxjax.passes.memory.rematerialize import OFFLOAD

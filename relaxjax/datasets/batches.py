@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from relaxjax.ir.flags import check_flags
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.wording import a_kind
 
 Array = np.ndarray[Any, np.dtype[Any]]

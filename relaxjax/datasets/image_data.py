@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from relaxjax.ir.flags import check_flags
+from relaxjax.ir.arguments import check_flags
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

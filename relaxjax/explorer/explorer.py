@@ -7,7 +7,7 @@ from html import escape
 from os import PathLike
 from typing import Any
 
-from relaxjax.ir.flags import check_flags
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import variable_names

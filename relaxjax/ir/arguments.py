@@ -1,7 +1,9 @@
-"""Arguments by their names: what operators, passes and script forms are called with."""
+"""Arguments by their names, and flags: what operators, passes and script forms are called with."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from .registry import did_you_mean
 
@@ -35,3 +37,10 @@ def by_name(
         if name not in given:
             raise TypeError(f"{signature}: the {noun} `{name}` is missing")
     return given
+
+
+def check_flags(**flags: Any) -> None:
+    """Raise where one of these is neither: Python takes "no" for true, and None for false."""
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"`{name}` must be True or False, but it is {value!r}")

@@ -10,18 +10,18 @@ from .function import Function, MatchCast
 from .lattice import Fit, fits
 from .node import replace
 from .op import Op, typed
-from .registry import function_method
 from .renew import substitute_symbols
 from .retype import check_value, retyped
 from .span import located
 from .types import PrimType, Type
 from .walk import definable_symbols, expr_symbols, nested_bindings, nested_sequences
 from .wording import quoted
+from .written_above import body_of
 
 GIVE_ITS_NAME = "give its name, or the very object that the function has"
 
 
-@function_method("bind_params")
+@body_of(Function.bind_params)
 def bind_params(function: Function, binding_map: Mapping[str | Var, Any]) -> Function:
     """`function` with parameters fixed: what stands for them is an expression or an array."""
     values: dict[Var, Expr] = {}
@@ -37,7 +37,7 @@ def bind_params(function: Function, binding_map: Mapping[str | Var, Any]) -> Fun
     return retyped(function, values) if values else function
 
 
-@function_method("bind_symbolic_vars")
+@body_of(Function.bind_symbolic_vars)
 def bind_symbolic_vars(
     function: Function, binding_map: Mapping[str | SymbolicVar, Dim]
 ) -> Function:

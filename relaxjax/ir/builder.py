@@ -8,7 +8,7 @@ from typing import Any
 
 from .attrs import Attrs
 from .blocks import tidy_blocks
-from .expr import Call, DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_tuple
+from .expr import Call, DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from .function import (
     Binding,
     BindingBlock,
@@ -26,6 +26,7 @@ from .node import replace
 from .op import Op
 from .renew import hidden
 from .span import Span, located
+from .tuples import as_tuple
 from .types import ObjectType, Type
 from .walk import is_call_of_leaves
 

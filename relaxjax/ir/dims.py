@@ -274,14 +274,10 @@ def dim_text(dim: Dim, name: Callable[[SymbolicVar], str] = lambda var: var.name
         case DimOp(kind, lhs, rhs):
             return f"{_operand_text(lhs, name)} {kind} {_operand_text(rhs, name)}"
         case DimExpr(terms):
-            text = ""
-            for monomial, coefficient in terms:
-                term = _term_text(monomial, abs(coefficient), name)
-                if not text:
-                    text = term if coefficient > 0 else f"-{term}"
-                else:
-                    text += f" {'+' if coefficient > 0 else '-'} {term}"
-            return text
+            signs = ("+" if coefficient > 0 else "-" for _, coefficient in terms)
+            parts = (_term_text(monomial, abs(factor), name) for monomial, factor in terms)
+            sign, first, *rest = (word for pair in zip(signs, parts, strict=True) for word in pair)
+            return " ".join([first if sign == "+" else f"-{first}", *rest])
     raise TypeError(f"`{dim!r}` is no dimension")
 
 

@@ -1,8 +1,9 @@
 """What can be looked at in the explorer, which stands above all that it shows."""
 
-from collections.abc import Callable
 from os import PathLike
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
+
+from .written_above import written_above
 
 
 class Explored(Protocol):
@@ -20,25 +21,15 @@ class Explored(Protocol):
         ...
 
 
-Explore: TypeAlias = Callable[..., Explored]
-
-# The explorer knows all kinds of things that it shows, so the package's root enters it here.
-_finders: list[Callable[[], Explore]] = []
-
-
-def explored_by(find: Callable[[], Explore]) -> None:
-    """Let `x.explore()` call what `find` gives; it is asked when there is something to explore."""
-    _finders.append(find)
-
-
 class Explorable:
     """What has a page of its own in the explorer."""
 
     __slots__ = ()
 
+    @written_above
     def explore(self, *args: Any, **options: Any) -> Explored:
         """Look at it in the explorer, as `relaxjax.explore` does, whose options these are.
 
         A notebook shows what this gives, and `save("report.html")` writes it.
         """
-        return _finders[-1]()(self, *args, **options)
+        raise NotImplementedError

@@ -1,6 +1,6 @@
 """Expressions: everything that has a value."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -391,13 +391,3 @@ def prim_dtype(value: Dim | float) -> str:
     if isinstance(value, bool):
         return "bool"
     return "float64" if isinstance(value, float) else "int64"
-
-
-def as_tuple(items: "Sequence[Expr] | Expr") -> Expr:
-    """Python's nested sequences of expressions as a tuple expression; an expression as it is."""
-    if isinstance(items, Expr):
-        return items
-    given: Any = items  # whatever the caller's annotations say
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return Tuple(tuple(map(as_tuple, given)))
-    raise TypeError(f"`{given!r}` is no expression: write R.const(value, dtype) for a number")

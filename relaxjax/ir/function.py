@@ -8,8 +8,8 @@ from .attrs import Attrs, as_attrs
 from .explorable import Explorable
 from .expr import Call, Expr, Var
 from .node import Node, also_called, check_part, replace
-from .registry import FUNCTION_METHODS
 from .types import FuncType, ObjectType, Type
+from .written_above import written_above
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -149,17 +149,20 @@ class Function(Explorable, Expr):
     def without_attr(self, name: str) -> "Function":
         return replace(self, attrs=self.attrs.without(name)) if name in self.attrs else self
 
+    @written_above
     def bind_params(self, binding_map: Mapping[Any, Any]) -> "Function":
         """The function with parameters fixed, by name or variable, to expressions or arrays."""
-        return _method("bind_params", self, binding_map)
+        raise NotImplementedError
 
+    @written_above
     def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> "Function":
         """The function with symbolic dimensions replaced, by name or by the dimension itself."""
-        return _method("bind_symbolic_vars", self, binding_map)
+        raise NotImplementedError
 
+    @written_above
     def inline_functions(self, function_map: Mapping[Any, "Function"]) -> "Function":
         """The function with the bodies of others, by name, in the place of their calls."""
-        return _method("inline_functions", self, function_map)
+        raise NotImplementedError
 
 
 def _sequence(body: Any, what: str) -> SeqExpr:
@@ -167,9 +170,3 @@ def _sequence(body: Any, what: str) -> SeqExpr:
     if not isinstance(body, Expr):
         raise TypeError(f"{what} must be an expression, found `{body!r}`")
     return body if isinstance(body, SeqExpr) else SeqExpr((), body)
-
-
-def _method(name: str, function: Function, given: Mapping[Any, Any]) -> Function:
-    result = FUNCTION_METHODS[name](function, given)
-    assert isinstance(result, Function)
-    return result

@@ -1,10 +1,10 @@
 """The types of compound expressions: of calls by their callee, of branches, of sequences."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .dims import Dim, DimExpr, SymbolicVar
 from .expr import Call, Expr, ExternFunc, Var
-from .function import If, MatchCast
+from .function import Function, If, MatchCast, SeqExpr
 from .lattice import Fit, common_type, erase, fits
 from .node import check_part, replace
 from .op import Op, typed
@@ -166,3 +166,18 @@ def said_outside(ty: Type, expr: Expr, params: Sequence[Var] = ()) -> Type:
         for symbol in type_symbols(binding.ty)
     }
     return erase(ty, symbols - (inner - outer), variables - set(bound_vars(expr)))
+
+
+def impure_call(function: Function) -> Call | None:
+    """The first impure call of a function. Its closures answer for themselves."""
+    return next(_impure_in(function.body), None)
+
+
+def _impure_in(seq: SeqExpr) -> Iterator[Call]:
+    for binding in seq.bindings():
+        value = binding.value
+        if isinstance(value, Call) and not is_pure_call(value):
+            yield value
+        if isinstance(value, If):
+            yield from _impure_in(value.true_branch)
+            yield from _impure_in(value.false_branch)

@@ -22,7 +22,6 @@ from .infer import dims_told, is_pure_call
 from .lattice import Fit, fits
 from .module import name_of
 from .node import replace
-from .registry import function_method
 from .renew import renew, substitute_symbols
 from .types import FuncType, Type
 from .uses import count_uses
@@ -35,11 +34,12 @@ from .walk import (
     type_symbols,
     type_vars,
 )
+from .written_above import body_of
 
 Functions = Mapping[str, Function]
 
 
-@function_method("inline_functions")
+@body_of(Function.inline_functions)
 def inline_functions(function: Function, function_map: Mapping[Any, Function]) -> Function:
     """`function` with the bodies of others, by name or GlobalVar, in the place of their calls.
 

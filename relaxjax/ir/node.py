@@ -8,6 +8,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from .highlight import ScriptText
 from .span import Span
+from .written_above import written_above
 
 N = TypeVar("N", bound="Node")
 C = TypeVar("C")
@@ -56,22 +57,13 @@ def check_part(what: str, value: object, kind: Any, wanted: str) -> None:
         )
 
 
-# What prints a node must know all kinds of them, and so it stands above: it enters itself here.
-_printers: list[Callable[..., ScriptText]] = []
-
-
-def prints_nodes(function: Callable[..., ScriptText]) -> Callable[..., ScriptText]:
-    """Let nodes print themselves by this function."""
-    _printers.append(function)
-    return function
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Node:
     """An immutable piece of IR. `span` says where it was written, and counts in no comparison."""
 
     span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
 
+    @written_above
     def script(self, **options: Unpack[ScriptOptions]) -> ScriptText:
         """The node as script text.
 
@@ -79,7 +71,7 @@ class Node:
         show_all_types=True, syntax_sugar=True, provenance=False. `relaxjax.ir.PrintOptions`
         explains them.
         """
-        return _printers[-1](self, **options)
+        raise NotImplementedError
 
     def same_as(self, other: object) -> bool:
         """Whether the other is this very node, as TVM asks it."""

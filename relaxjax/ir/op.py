@@ -12,9 +12,35 @@ from .attrs import Attrs
 from .expr import Call, Expr
 from .layout import LayoutRule
 from .registry import OPERATORS, did_you_mean, enter, named_operator
-from .scaling import ScalingRule
 from .types import ObjectType, TupleType, Type
 from .wording import counted, quoted
+
+# Counted from the back, so that it is the same for all tensors that broadcast. None stands for a
+# factor that is one number.
+Axis: TypeAlias = int | None
+
+
+def _nowhere(call: Call, place: int, axis: Axis) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class ScalingRule:
+    """How a factor along one axis moves through the calls of an operator.
+
+    `to_arguments`: the result times a factor along `axis` is the call on arguments times it. Each
+    of several ways names the arguments, by their places, and the axis in each.
+    `to_result`: a call on the argument at `place` times a factor is the result times it, along the
+    axis that it gives.
+    `to_partner`: a call on the argument at `place` times a factor is the call on another argument
+    times it: its place, and the axis in it.
+    Where `nonnegative` is set, this holds for factors that are not below 0.
+    """
+
+    to_arguments: Callable[[Call, Axis], Sequence[Mapping[int, Axis]]]
+    to_result: Callable[[Call, int, Axis], tuple[Axis] | None] = _nowhere
+    to_partner: Callable[[Call, int, Axis], tuple[int, Axis] | None] = _nowhere
+    nonnegative: bool = False
 
 
 class NoGradient(Enum):

@@ -15,16 +15,17 @@ from .function import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqE
 from .highlight import ScriptText
 from .identifiers import Identifiers, identifier
 from .module import IRModule
-from .node import Node, prints_nodes
+from .node import Node
 from .op import Op
 from .print_options import PrintOptions, parse_options
 from .script_exprs import ScriptExprs, Writers, writer_of
 from .tensor_json import write_tensors
 from .types import TensorType, TupleType
 from .walk import expr_symbols, post_order
+from .written_above import body_of
 
 
-@prints_nodes
+@body_of(Node.script)
 def print_node(node: Node, **options: Any) -> ScriptText:
     """The script text of a node; `PrintOptions` says what the options are."""
     return ScriptText(_Printer(parse_options(options)).document(node))

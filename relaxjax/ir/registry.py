@@ -1,11 +1,9 @@
-"""The tables of operators and of methods by name: modules above fill them, and all may look."""
+"""The table of operators by name: modules above fill it, and all may look."""
 
 import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Declared(Protocol):
@@ -22,9 +20,6 @@ OPERATORS: dict[str, Any] = {}
 
 # What a later declaration took the place of. Programs made before hold it, and run it.
 REPLACED: set[Any] = set()
-
-# What a function can do beyond telling its parts, by the names of the methods.
-FUNCTION_METHODS: dict[str, Callable[..., Any]] = {}
 
 
 def named_operator(name: str) -> Any:
@@ -72,16 +67,6 @@ def _described(function: Any) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     line = "" if code is None else f" at {code.co_filename}:{code.co_firstlineno}"
     return f"`{name}` of `{module}`{line}"
-
-
-def function_method(name: str) -> Callable[[F], F]:
-    """Let a method of functions do what is written in a module above theirs."""
-
-    def enter(method: F) -> F:
-        FUNCTION_METHODS[name] = method
-        return method
-
-    return enter
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -1,7 +1,7 @@
 """Tuples of tuples: the fields, the parts by their paths, and all values and types in them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 from .expr import Expr, Tuple, TupleGetItem
 from .node import replace
@@ -90,3 +90,13 @@ def assembled(ty: Type | None, values: Iterator[Expr]) -> Expr:
     if isinstance(ty, TupleType):
         return Tuple(tuple(assembled(field, values) for field in ty.fields))
     return next(values)
+
+
+def as_tuple(items: "Sequence[Expr] | Expr") -> Expr:
+    """Python's nested sequences of expressions as a tuple expression; an expression as it is."""
+    if isinstance(items, Expr):
+        return items
+    given: Any = items  # whatever the caller's annotations say
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return Tuple(tuple(map(as_tuple, given)))
+    raise TypeError(f"`{given!r}` is no expression: write R.const(value, dtype) for a number")

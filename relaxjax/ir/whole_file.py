@@ -1,4 +1,7 @@
-"""Files written whole or not at all: whoever looks finds the old content or the new one."""
+"""Files written whole or not at all, and what is in the way of a folder.
+
+Whoever looks at a file finds the old content or the new one.
+"""
 
 import os
 import secrets
@@ -68,3 +71,13 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def obstacle(folder: Path) -> str | None:
+    """What is in the way of a folder: a file, or a link to nothing; None where it can be."""
+    place = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if place.is_dir():
+        return None
+    if place.is_symlink() and not place.exists():
+        return f"`{place}` is a link to `{place.readlink()}`, which is not there"
+    return f"`{place}` is a file"

@@ -42,11 +42,9 @@ from relaxjax.ops.platform import lowering_for, said_platform
 from relaxjax.ops.replication import check_alike
 
 from .arguments import Symbols, bind, check_width, declared, match_cast
-from .debug_checks import checked_if_computed
 from .host import HostFunction, hosted, is_tracing
-from .open_sizes import check_sizes
+from .operator_checks import check_sizes, checked_if_computed, described_value, misfit
 from .own_rules import with_own_rules
-from .results import described_value, misfit
 from .varying import vary_over
 
 _RULES = (CUSTOM_GRADIENT, CUSTOM_FORWARD, CUSTOM_JVP)

@@ -1,6 +1,10 @@
-"""What a function needs of whoever runs it."""
+"""What a function needs of whoever runs it, and a run that has the dtypes it needs."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
 
 from relaxjax.ir.expr import Call, ExternFunc, Var
 from relaxjax.ir.function import Function, If
@@ -10,7 +14,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.reached import reached
 from relaxjax.ir.types import ObjectType
 from relaxjax.ir.walk import definable_symbols, global_vars, nested_bindings, post_order
-from relaxjax.ops.lax import is_wide
+from relaxjax.ops.lax import is_wide, x64_enabled
 from relaxjax.ops.packed import is_traceable
 
 from .interpreter import holds_tensors
@@ -87,3 +91,19 @@ def _is_wide(function: Function) -> bool:
     return is_wide(*(param.ty for param in function.params)) or any(
         is_wide(expr.ty, expr.attrs if isinstance(expr, Call) else None) for expr in once.values()
     )
+
+
+def in_own_dtypes(run: Callable[..., Any], mod: IRModule, name: str) -> Callable[..., Any]:
+    """A function of a module with the dtypes that its loss was traced with.
+
+    A scope of `jax.enable_x64` inside of the loss has ended when its program runs.
+    """
+    if x64_enabled() or not needs_x64(mod, name):
+        return run
+
+    @functools.wraps(run)
+    def wide(*args: Any) -> Any:
+        with jax.enable_x64(True):
+            return run(*args)
+
+    return wide

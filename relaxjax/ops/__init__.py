@@ -45,6 +45,6 @@ from . import statistical as statistical
 from . import ternary as ternary
 from . import unary as unary
 from . import vision as vision
+from .declare import SUGAR as SUGAR
 from .declare import OpError as OpError
 from .declare import op as op
-from .sugar import SUGAR as SUGAR

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Constant, Expr
-from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
-from relaxjax.ir.scaling import ScalingRule
+from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op, ScalingRule
 from relaxjax.ir.types import TensorType, is_smooth
 
 from . import integers

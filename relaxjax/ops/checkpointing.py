@@ -6,8 +6,8 @@ from typing import Any
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 
+from .declare import sugar
 from .grad import end_checkpoint, start_checkpoint
-from .sugar import sugar
 
 # Takes expressions, and gives one or several; a function of the program may stand for it.
 Block = Callable[..., Any] | Expr

@@ -24,11 +24,11 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ByResult, GradientRule, NoGradient, Op, Param, arguments, register
 from relaxjax.ir.types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from relaxjax.ir.wording import listed
 
 from .conversions import all_arguments, converter
 from .placements import with_placement
 from .rearranging import AGNOSTIC
-from .rule_arity import check_rules
 from .scaling import HOMOGENEOUS, LINEAR
 
 R = TypeVar("R")
@@ -251,3 +251,63 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
         if len(kinds) == 1 and len(kinds) != len(typing.get_args(annotation)):
             return kinds[0], True
     return annotation, False
+
+
+# What a rule takes before the operator's arguments and attributes.
+_BEFORE: Mapping[str, tuple[str, ...]] = {
+    "lower": (),
+    "gradient": ("the adjoint of the result", "the result"),
+    "jvp": ("the tangents of the arguments", "the result"),
+    "decompose": (),
+    "inference": (),
+    "canonical": (),
+}
+
+
+def check_rules(operator: Op) -> None:
+    """Raise where a rule cannot be called as passes call it."""
+    if any(param.variadic for param in operator.params):
+        return  # how many arguments there are is not known
+    for rule in _BEFORE:
+        check_rule(operator, rule, getattr(operator, rule))
+
+
+def check_rule(operator: Op, kind: str, rule: Any) -> None:
+    """Raise where this one cannot be called so: with arguments in order, and attributes by name."""
+    args = [f"`{param.name}`" for param in operator.params if param.is_arg]
+    attrs = [param.name for param in operator.params if not param.is_arg]
+    given = (*_BEFORE[kind], *args)
+    try:
+        signature = inspect.signature(rule) if callable(rule) else None
+    except ValueError:
+        return  # it is not written in Python, and does not tell
+    try:
+        if signature is not None:
+            signature.bind(*given, **dict.fromkeys(attrs))
+    except TypeError as error:
+        named = f", and by name {listed(attrs)}" if attrs else ""
+        raise TypeError(
+            f"{operator.name}: its `{kind}` is called with {_listed(given)}{named}, but it takes "
+            f"{signature}: {error}"
+        ) from None
+
+
+def _listed(names: Any) -> str:
+    *first, last = names or ["nothing"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+Writer = TypeVar("Writer", bound=Callable[..., Any])
+
+# The functions that the script knows beside the operators, by the operator's name they would have.
+SUGAR: dict[str, Callable[..., Any]] = {}
+
+
+def sugar(name: str) -> Callable[[Writer], Writer]:
+    """Declare a function of expressions under a name of the script, such as `relax.linear`."""
+
+    def declare(function: Writer) -> Writer:
+        SUGAR[name] = function
+        return function
+
+    return declare

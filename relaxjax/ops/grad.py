@@ -13,13 +13,12 @@ from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, Type
 
 from .cost_rules import MOVES, VIEWS
-from .declare import op
+from .declare import op, sugar
 from .emit import call
 from .index import gather_slices, taken_type
 from .rearranging import LIKE_DATA
 from .refused import refusing, why_refused
 from .shapes import require_adjoint
-from .sugar import sugar
 
 
 def mark(

@@ -10,10 +10,9 @@ from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.wording import a_kind
 
-from .declare import OpError
+from .declare import OpError, sugar
 from .lax import JaxSymbols, lost_rule, read_jaxpr, whole_function, x64_for
 from .lax.tracing import NotTraceableError, abstract_tensors, arranged, filled
-from .sugar import sugar
 
 _INSTEAD = {
     "jax.custom_jvp": "Call the function without it, which is its attribute `fun`, in a function "

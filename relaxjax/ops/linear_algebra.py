@@ -14,12 +14,11 @@ from relaxjax.ir.types import TensorType
 from .arrays import cast, jax_dtype
 from .conversions import DType
 from .cost_rules import ELEMENTWISE, counting, dims_at, elements
-from .declare import OpError, op
+from .declare import OpError, op, sugar
 from .emit import call, dtype_of, ndim_of
 from .placements import of_product
 from .scaling import MATRIX_PRODUCT
 from .shapes import broadcast_dims, common_dtype, common_vdevice, element_count, require_ndim
-from .sugar import sugar
 
 # With fewer products for each matrix of a stack, these take up to 12 times as long one by one.
 _TINY = 2**9

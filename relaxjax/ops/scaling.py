@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from relaxjax.ir.expr import Call
-from relaxjax.ir.scaling import Axis, ScalingRule
+from relaxjax.ir.op import Axis, ScalingRule
 from relaxjax.ir.types import TensorType
 
 

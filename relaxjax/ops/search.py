@@ -13,13 +13,12 @@ from relaxjax.ir.types import TensorType
 from .arrays import broadcasting, cast
 from .axis_layouts import LOCATED
 from .cost_rules import ELEMENTWISE, REDUCES, counting, dims_at, elements, logarithm
-from .declare import OpError, op
+from .declare import OpError, op, sugar
 from .emit import call, scalar
 from .emit import where as choose
 from .rearranging import LIKE_DATA
 from .shapes import broadcast, common_dtype, require_ndim
 from .statistical import reduced_type, require_elements
-from .sugar import sugar
 
 _FOUND: dict[str, Any] = {
     "layout": LOCATED,

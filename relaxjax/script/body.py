@@ -7,7 +7,7 @@ from typing import Any
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function, If, SeqExpr
-from relaxjax.ir.infer import is_condition
+from relaxjax.ir.infer import impure_call, is_condition
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import TupleType, Type
 
@@ -18,7 +18,6 @@ from .errors import ScriptError
 from .evaluate import Evaluator
 from .forms import DataflowForm, FuncAttrs, Macro, MatchCastForm, OutputForm
 from .macro import bind_arguments
-from .purity import impure_call
 from .scope import Scope
 from .signature import Signature, function_form, read_signature, read_type
 from .source import Source

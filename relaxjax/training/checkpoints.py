@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from relaxjax.ir.flags import check_flags
-from relaxjax.ir.folder import obstacle
-from relaxjax.ir.whole_file import remove_abandoned
+from relaxjax.ir.arguments import check_flags
+from relaxjax.ir.whole_file import obstacle, remove_abandoned
 
 from .callbacks import Direction, Monitor
 from .devices.processes import all_did, are_several, is_first, wait_for_all

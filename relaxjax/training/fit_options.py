@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
-from relaxjax.ir.flags import check_flags
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.training.inputs import as_list
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.autodiff.out_of_memory import told_of_memory
-from relaxjax.ir.flags import check_flags
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.compiled import CompiledFunction

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from relaxjax.autodiff.frames import in_the_users_frames
+from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.explorable import Explorable
 from relaxjax.ir.expr import Constant, Var, np_dtype
-from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import html_lines
 from relaxjax.ir.wording import counted

@@ -30,11 +30,11 @@ from .devices import cuda as cuda
 from .devices import device as device
 from .devices import gpu as gpu
 from .devices import rocm as rocm
+from .ffi import get_global_func as get_global_func
+from .ffi import register_global_func as register_global_func
 from .hook import explain_missing as _explain_missing
 from .hook import install as install
 from .hook import uninstall as uninstall
-from .packed import get_global_func as get_global_func
-from .packed import register_global_func as register_global_func
 from .surface import provide as _provide
 
 tir = tirx  # its name of before

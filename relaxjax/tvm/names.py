@@ -5,7 +5,7 @@ that begins with a dot lies in `relaxjax.tvm`. What the file at a path has itsel
 """
 
 # What several modules of TVM have.
-_FUNCTIONS = ".packed: get_global_func register_global_func"
+_FUNCTIONS = ".ffi: get_global_func register_global_func"
 _COMPARED = """
     ir: assert_structural_equal load_json save_json structural_equal
     .ir_queries: structural_hash

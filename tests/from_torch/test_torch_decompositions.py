@@ -1,9 +1,8 @@
 """Decompositions of matrices beside numpy, and gradients of losses that no sign changes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 from aten_results import slopes, value
@@ -22,12 +21,7 @@ STACK: Any = RANDOM.normal(size=(2, 3, 3))
 SYMMETRIC: Any = X @ X.T + np.eye(3)
 WEIGHTS = {shape: RANDOM.normal(size=shape) for shape in [(3, 3), (3, 5), (5, 3), (2, 3, 3)]}
 numpy = np.linalg
-
-
-@pytest.fixture(autouse=True)
-def _with_float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 def differences(function: Callable[[Any], Any], x: Any) -> Any:

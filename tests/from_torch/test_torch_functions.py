@@ -1,7 +1,7 @@
 """Functions of complex numbers, reflections, checked linear algebra and others, beside numpy."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,12 +20,7 @@ from relaxjax.torch.aten.table import functional
 RANDOM = np.random.default_rng(3)
 PARTS: Any = RANDOM.normal(size=(4, 2)) * 0.7
 X: Any = RANDOM.normal(size=(4, 4)) + 2 * np.eye(4)
-
-
-@pytest.fixture(autouse=True)
-def _with_float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 def rule(name: str) -> Callable[..., Any]:

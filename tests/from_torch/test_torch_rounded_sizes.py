@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 from aten_results import slopes, value
@@ -36,12 +35,7 @@ LARGER: dict[str, tuple[list[float], float, list[float]]] = {
         1356.4880521, [4.1438327, 24.0921614, 47.3137464],
     ),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _with_float64() -> Any:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 @pytest.mark.parametrize("name", SMALLER)

@@ -28,7 +28,6 @@ from relaxjax.ir.expr import (
     Tuple,
     TupleGetItem,
     Var,
-    as_tuple,
     const,
     np_dtype,
 )
@@ -36,6 +35,7 @@ from relaxjax.ir.function import BindingBlock, Function, If, MatchCast, SeqExpr,
 from relaxjax.ir.node import Node, replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.span import Span
+from relaxjax.ir.tuples import as_tuple
 
 N = SymbolicVar("n")
 TY = TensorType((N, 2), "float32")

@@ -258,14 +258,6 @@ def test_calls_of_functions_that_fill_arrays() -> None:
         round_trip(program)
 
 
-def test_names_that_mean_something_else() -> None:
-    names = ("n", "lambda", "T", "float", "Module", "cls", "a.b", "tvm", "v", "v")
-    x = var("x", ShapeType((N,)))
-    bindings = [bound(x, name) for name in names]
-    result = Tuple((*(binding.var for binding in bindings), const(float("inf"))))
-    round_trip(main(*bindings, result=result, params=(x,)))
-
-
 def test_a_function_alone() -> None:
     x = var("x")
     round_trip(function(result=x, params=(x,)))

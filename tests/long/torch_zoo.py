@@ -206,6 +206,8 @@ def _tiny(kind: str, config: str, **options: Any) -> Callable[[Any], Any]:
 
 _WIDTHS = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 _ENCODER = {**_WIDTHS, "intermediate_size": 32, "vocab_size": 50}
+_IMAGES = {**_WIDTHS, "intermediate_size": 32, "image_size": 16, "patch_size": 4}
+_MAMBA = {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4, "vocab_size": 50}
 MODELS |= {
     "bert": _configured(_tiny("BertForMaskedLM", "BertConfig", **_ENCODER), tokens(50, 2, 6)),
     "roberta": _configured(
@@ -224,14 +226,7 @@ MODELS |= {
         tokens(50, 2, 6),
     ),
     "vit": _configured(
-        _tiny(
-            "ViTForImageClassification",
-            "ViTConfig",
-            **_WIDTHS,
-            intermediate_size=32,
-            image_size=16,
-            patch_size=4,
-        ),
+        _tiny("ViTForImageClassification", "ViTConfig", **_IMAGES),
         lambda: torch.randn(2, 3, 16, 16),
     ),
     "t5": _configured(
@@ -250,17 +245,7 @@ MODELS |= {
         lambda: torch.ones(2, 6, dtype=torch.long),
         tokens(50, 2, 5),
     ),
-    "mamba": _configured(
-        _tiny(
-            "MambaForCausalLM",
-            "MambaConfig",
-            hidden_size=16,
-            num_hidden_layers=2,
-            state_size=4,
-            vocab_size=50,
-        ),
-        tokens(50, 2, 6),
-    ),
+    "mamba": _configured(_tiny("MambaForCausalLM", "MambaConfig", **_MAMBA), tokens(50, 2, 6)),
 }
 
 

@@ -13,8 +13,7 @@ from quickly_compiled_programs import QUICK
 
 from relaxjax.ir.expr import Call, Constant, Expr, Var, const
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import OPS
-from relaxjax.ir.scaling import Axis, ScalingRule
+from relaxjax.ir.op import OPS, Axis, ScalingRule
 from relaxjax.ir.types import TensorType, is_float
 
 RULED = sorted(name for name, op in OPS.items() if op.scaling is not None)

@@ -40,7 +40,6 @@ def _names(tree: ast.Module) -> Iterator[str]:
 
 LOOKED_AT = {
     "lowering/emit/forms.py": "writes the calls that a program has",
-    "lowering/emit/operators.py": "writes the calls that a program has",
     "passes/differentiation/near_turns.py": "knows what meets, and emits nothing",
     "passes/differentiation/row_laws.py": "reads a mask of places, which are integers",
     "passes/memory/loops/carries.py": "counts the steps of a loop, in integers",

@@ -153,19 +153,8 @@ def test_an_attribute(value: Any) -> None:
 def test_names_that_the_script_itself_uses() -> None:
     """Variables may be called like the vocabulary, like keywords, or like nothing at all."""
     taken = [
-        "R",
-        "I",
-        "T",
-        "L",
-        "cls",
-        "Module",
-        "metadata",
-        "tvm",
-        "float",
-        "complex",
-        "if",
-        "",
-        "a b",
+        *("R", "I", "T", "L", "cls", "Module", "metadata", "tvm", "float", "complex", "if"),
+        *("lambda", "", "a b", "a.b", "n", "n"),
     ]
     params = [Var(name, TensorType((SymbolicVar(name),), "float32")) for name in taken]
     one = const(float("inf"), "float64")

@@ -31,11 +31,10 @@ from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type
 from relaxjax.ir.wording import tuple_text
 from relaxjax.lowering.interpreter import LoweringError, holds_tensors
 
-from .forms import FORMS
+from .forms import FORMS, operator_text
 from .functions import bound_text, function_text
 from .layout import INDENT, broken, commented
 from .literals import Array, array_text, number_text, value_text
-from .operators import operator_text
 from .relax_calls import RELAX_FORMS
 from .writing import Operand, Writing, call
 

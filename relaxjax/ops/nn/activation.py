@@ -12,7 +12,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.axis_layouts import ONE_AXIS
 from relaxjax.ops.cost_rules import ELEMENTWISE, TRANSCENDENTAL_FLOPS, per_element
-from relaxjax.ops.declare import OpError, op
+from relaxjax.ops.declare import OpError, op, sugar
 from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, shape_of, where
 from relaxjax.ops.shapes import (
     common_dtype,
@@ -21,7 +21,6 @@ from relaxjax.ops.shapes import (
     require_ndim,
     require_real,
 )
-from relaxjax.ops.sugar import sugar
 from relaxjax.ops.unary import require_float
 
 _RULES: dict[str, Any] = {

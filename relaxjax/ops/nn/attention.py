@@ -12,12 +12,11 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.cost_rules import TRANSCENDENTAL_FLOPS, counting, dims_at
-from relaxjax.ops.declare import OpError, op
+from relaxjax.ops.declare import OpError, op, sugar
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.platform import by_platform
 from relaxjax.ops.shapes import common_dtype, dims_text, never_repeated, require_ndim
-from relaxjax.ops.sugar import sugar
 
 from . import accelerated_attention as cuda
 from .accelerated_attention import ACCELERATED

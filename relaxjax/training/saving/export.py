@@ -5,9 +5,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from relaxjax.ir.folder import obstacle
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.whole_file import write_whole
+from relaxjax.ir.whole_file import obstacle, write_whole
 from relaxjax.lowering import exported_function
 from relaxjax.lowering.traits import needs_x64
 from relaxjax.trainable.facts import Facts

@@ -7,9 +7,8 @@ from relaxjax.ir import IRModule, check, walk
 from relaxjax.ir.dead_code import remove_all_unused as remove_all_unused
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function
-from relaxjax.ir.infer import is_pure_call
+from relaxjax.ir.infer import impure_call, is_pure_call
 from relaxjax.ir.reached import reached
-from relaxjax.script.purity import impure_call
 
 
 def free_vars(expr: Expr) -> list[Var]:

@@ -3,25 +3,15 @@
 from typing import Any
 
 import pytest
+from small_passes import BROKEN, NOTED
 
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.context import PassContext
-from relaxjax.passes.infrastructure.decorators import module_pass
 from relaxjax.passes.infrastructure.hooks import pass_instrument
 from relaxjax.passes.infrastructure.info import PassInfo
 from relaxjax.passes.infrastructure.sequential import Sequential
 
 EMPTY = IRModule()
-
-
-@module_pass(opt_level=1, name="Noted")
-def NOTED(mod: IRModule, ctx: PassContext) -> IRModule:
-    return mod.with_attr("noted", True)
-
-
-@module_pass(opt_level=0, name="Broken")
-def BROKEN(mod: IRModule, ctx: PassContext) -> IRModule:
-    raise ArithmeticError("broken")
 
 
 @pass_instrument

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from small_passes import NOTED
 
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.config import OPTIONS, register_config
@@ -15,16 +16,6 @@ from relaxjax.passes.infrastructure.instruments import PassHistory
 from relaxjax.passes.infrastructure.sequential import Sequential
 
 EMPTY = IRModule()
-
-
-@module_pass(opt_level=1, name="Noted")
-def NOTED(mod: IRModule, ctx: PassContext) -> IRModule:
-    return mod.with_attr("noted", True)
-
-
-@module_pass(opt_level=0, name="Broken")
-def BROKEN(mod: IRModule, ctx: PassContext) -> IRModule:
-    raise ArithmeticError("broken")
 
 
 def test_the_defaults() -> None:

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from small_passes import BROKEN
 
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.context import PassContext
@@ -44,11 +45,6 @@ def test_few_new_objects_are_left_alone(collected: list[int]) -> None:
 @module_pass(opt_level=0, name="Collected")
 def COLLECTED(mod: IRModule, ctx: PassContext) -> IRModule:
     return mod.with_attr("collects", gc.isenabled())
-
-
-@module_pass(opt_level=0, name="Broken")
-def BROKEN(mod: IRModule, ctx: PassContext) -> IRModule:
-    raise ArithmeticError("broken")
 
 
 def test_the_collector_rests_while_a_pass_runs_and_goes_on_after_it() -> None:

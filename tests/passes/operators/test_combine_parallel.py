@@ -52,9 +52,8 @@ def unchanged(change: Change, body: str, params: str = DENSE) -> None:
 
 
 # TVM writes the same for the first three.
-def test_two_matmuls() -> None:
-    check(
-        CombineParallelMatmul(),
+MATMULS = {
+    "two matmuls": (
         "a = R.matmul(x, w1)\nb = R.matmul(x, w2)\ngv = (a, b)",
         """
         lv = R.concat((w1, w2), axis=1)
@@ -64,12 +63,8 @@ def test_two_matmuls() -> None:
         b = lv2[1]
         gv = (a, b)
         """,
-    )
-
-
-def test_biases_and_activations_are_computed_before_the_split() -> None:
-    check(
-        CombineParallelMatmul(),
+    ),
+    "biases and activations are computed before the split": (
         """
         a = R.matmul(x, w1)
         b = R.matmul(x, w2)
@@ -91,12 +86,8 @@ def test_biases_and_activations_are_computed_before_the_split() -> None:
         f = lv5[2]
         gv = (d, e, f)
         """,
-    )
-
-
-def test_what_differs_stays_behind_the_split() -> None:
-    check(
-        CombineParallelMatmul(),
+    ),
+    "what differs stays behind the split": (
         """
         a = R.add(R.matmul(x, w1), b1)
         b = R.add(R.matmul(x, w2), b2)
@@ -116,12 +107,8 @@ def test_what_differs_stays_behind_the_split() -> None:
         d = R.nn.gelu(b)
         gv = (c, d)
         """,
-    )
-
-
-def test_a_scalar_beside_all_branches_is_shared() -> None:
-    check(
-        CombineParallelMatmul(),
+    ),
+    "a scalar beside all branches is shared": (
         """
         a = R.multiply(R.matmul(x, w1), R.const(2.0))
         b = R.multiply(R.matmul(x, w2), R.const(2.0))
@@ -136,12 +123,8 @@ def test_a_scalar_beside_all_branches_is_shared() -> None:
         b = lv3[1]
         gv = (a, b)
         """,
-    )
-
-
-def test_weights_that_are_computed_between_come_first() -> None:
-    check(
-        CombineParallelMatmul(),
+    ),
+    "weights that are computed between come first": (
         "a = R.matmul(x, w1)\nw = R.exp(w2)\nb = R.matmul(x, w)\ngv = (a, b)",
         """
         w = R.exp(w2)
@@ -152,12 +135,8 @@ def test_weights_that_are_computed_between_come_first() -> None:
         b = lv2[1]
         gv = (a, b)
         """,
-    )
-
-
-def test_the_same_product_twice_is_computed_once() -> None:
-    check(
-        CombineParallelMatmul(),
+    ),
+    "the same product twice is computed once": (
         "a = R.matmul(x, w1)\nb = R.matmul(x, w2)\nc = R.matmul(x, w1)\ngv = (a, b, c)",
         """
         lv = R.concat((w1, w2), axis=1)
@@ -168,7 +147,13 @@ def test_the_same_product_twice_is_computed_once() -> None:
         c = lv2[0]
         gv = (a, b, c)
         """,
-    )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MATMULS)
+def test_matmuls(name: str) -> None:
+    check(CombineParallelMatmul(), *MATMULS[name])
 
 
 def test_the_check_sees_factors_and_biases() -> None:

@@ -2,6 +2,7 @@
 
 import chex
 import numpy as np
+import pytest
 from parsing import parse_functions, parse_module
 
 from relaxjax.ir import Call, Expr, IRModule, Op, assert_structural_equal, well_formed
@@ -17,55 +18,62 @@ def parse(body: str) -> IRModule:
     )
 
 
-def test_a_value_computed_twice_is_shared() -> None:
-    before = parse("a = R.add(x, y)\nb = R.add(x, y)\nc = R.multiply(a, b)\nreturn c")
-    after = parse("a = R.add(x, y)\nb = a\nc = R.multiply(a, a)\nreturn c")
+SHARED = {
+    "a value computed twice is shared": (
+        "a = R.add(x, y)\nb = R.add(x, y)\nc = R.multiply(a, b)\nreturn c",
+        "a = R.add(x, y)\nb = a\nc = R.multiply(a, a)\nreturn c",
+    ),
+    "the order of arguments counts only where it matters": (
+        (
+            "a = R.add(x, y)\nb = R.add(y, x)\nc = R.subtract(x, y)\nd = R.subtract(y, x)\n"
+            "return (a, b, c, d)"
+        ),
+        "a = R.add(x, y)\nb = a\nc = R.subtract(x, y)\nd = R.subtract(y, x)\nreturn (a, a, c, d)",
+    ),
+    "what follows from shared values is shared too": (
+        "a = R.exp(x)\nb = R.exp(x)\nc = R.sin(a)\nd = R.sin(b)\nreturn (c, d)",
+        "a = R.exp(x)\nb = a\nc = R.sin(a)\nd = c\nreturn (c, c)",
+    ),
+    "a branch sees what stands before it but not the other branch": (
+        (
+            "a = R.exp(x)\nif R.const(True, 'bool'):\n    b = R.exp(x)\n    s = R.sin(x)\n"
+            "    r = R.add(b, s)\nelse:\n    s = R.sin(x)\n    r = R.add(s, a)\n"
+            "t = R.sin(x)\nreturn (r, t)"
+        ),
+        (
+            "a = R.exp(x)\nif R.const(True, 'bool'):\n    b = a\n    s = R.sin(x)\n"
+            "    r = R.add(a, s)\nelse:\n    s = R.sin(x)\n    r = R.add(s, a)\n"
+            "t = R.sin(x)\nreturn (r, t)"
+        ),
+    ),
+    "an output is shared with what follows its block": (
+        "with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nc = R.exp(x)\nreturn c",
+        "with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nc = a\nreturn a",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_is_shared(name: str) -> None:
+    before, after = map(parse, SHARED[name])
     assert_structural_equal(EliminateCommonSubexpr()(before), after)
 
 
-def test_the_order_of_arguments_counts_only_where_it_matters() -> None:
-    before = parse(
-        "a = R.add(x, y)\nb = R.add(y, x)\nc = R.subtract(x, y)\nd = R.subtract(y, x)\n"
-        "return (a, b, c, d)"
-    )
-    after = parse(
-        "a = R.add(x, y)\nb = a\nc = R.subtract(x, y)\nd = R.subtract(y, x)\nreturn (a, a, c, d)"
-    )
-    assert_structural_equal(EliminateCommonSubexpr()(before), after)
-
-
-def test_what_follows_from_shared_values_is_shared_too() -> None:
-    before = parse("a = R.exp(x)\nb = R.exp(x)\nc = R.sin(a)\nd = R.sin(b)\nreturn (c, d)")
-    after = parse("a = R.exp(x)\nb = a\nc = R.sin(a)\nd = c\nreturn (c, c)")
-    assert_structural_equal(EliminateCommonSubexpr()(before), after)
-
-
-def test_attributes_and_constants_count() -> None:
-    module = parse(
-        "a = R.sum(x, axis=0)\nb = R.sum(x, axis=0, keepdims=True)\n"
-        "c = R.add(x, R.const(1.0, 'float32'))\nd = R.add(x, R.const(2.0, 'float32'))\n"
-        "return (a, b, c, d)"
-    )
+@pytest.mark.parametrize(
+    "body",
+    [
+        (
+            "a = R.sum(x, axis=0)\nb = R.sum(x, axis=0, keepdims=True)\n"
+            "c = R.add(x, R.const(1.0, 'float32'))\nd = R.add(x, R.const(2.0, 'float32'))\n"
+            "return (a, b, c, d)"
+        ),
+        ("_ = R.print(x, format='{}')\n_1 = R.print(x, format='{}')\nreturn x"),
+    ],
+    ids=["attributes and constants count", "effects are never shared"],
+)
+def test_what_is_not_shared(body: str) -> None:
+    module = parse(body)
     assert EliminateCommonSubexpr()(module) is module
-
-
-def test_effects_are_never_shared() -> None:
-    module = parse("_ = R.print(x, format='{}')\n_1 = R.print(x, format='{}')\nreturn x")
-    assert EliminateCommonSubexpr()(module) is module
-
-
-def test_a_branch_sees_what_stands_before_it_but_not_the_other_branch() -> None:
-    before = parse(
-        "a = R.exp(x)\nif R.const(True, 'bool'):\n    b = R.exp(x)\n    s = R.sin(x)\n"
-        "    r = R.add(b, s)\nelse:\n    s = R.sin(x)\n    r = R.add(s, a)\n"
-        "t = R.sin(x)\nreturn (r, t)"
-    )
-    after = parse(
-        "a = R.exp(x)\nif R.const(True, 'bool'):\n    b = a\n    s = R.sin(x)\n"
-        "    r = R.add(a, s)\nelse:\n    s = R.sin(x)\n    r = R.add(s, a)\n"
-        "t = R.sin(x)\nreturn (r, t)"
-    )
-    assert_structural_equal(EliminateCommonSubexpr()(before), after)
 
 
 def test_a_block_gives_what_it_hides_to_those_behind_that_compute_it_too() -> None:
@@ -102,12 +110,6 @@ def test_a_cast_is_made_once() -> None:
     assert EliminateCommonSubexpr()(other) is other
     same = EliminateCommonSubexpr()(parse(dims.format("n", "n") + "return (a, b)"))
     assert str(same).count("match_cast") == 1
-
-
-def test_an_output_is_shared_with_what_follows_its_block() -> None:
-    before = parse("with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nc = R.exp(x)\nreturn c")
-    after = parse("with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nc = a\nreturn a")
-    assert_structural_equal(EliminateCommonSubexpr()(before), after)
 
 
 def test_tuples_are_shared_unless_only_calls_are_asked_for() -> None:
