@@ -221,6 +221,11 @@ def check_stacked(wanted: Sequence[Var], arrays: Sequence[Any]) -> int:
         f"`{var.name}` is of shape {tuple(array.shape)}"
         for var, array in zip(wanted, arrays, strict=True)
     )
+    if not counts:
+        raise ValueError(
+            "`update_many` tells the number of batches by their arrays, but these have none: call "
+            "`update` for each of them"
+        )
     raise ValueError(
         "`update_many` takes batches stacked along a new first dimension, as many of each input "
         f"and target, but {found}"
