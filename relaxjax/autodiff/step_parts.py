@@ -88,8 +88,11 @@ def new_states(beside: Any, nesting: Nesting, old: Sequence[Any]) -> tuple[Seque
     return check_alike(new, nesting, old), aux
 
 
-def check_divides(batch: Any, parts: Any) -> None:
-    """Raise where the arrays of a batch cannot be taken apart into so many equal parts."""
+def check_divides(batch: Any, key: Any, parts: Any) -> None:
+    """Raise where the arrays of a batch cannot be taken apart into so many equal parts.
+
+    Where there are none, each part may have a random key of its own.
+    """
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 1:
         raise ValueError(f"`accumulate` must be an integer of at least 1, but it is {parts!r}")
     first: tuple[str, int] | None = None
@@ -109,6 +112,11 @@ def check_divides(batch: Any, parts: Any) -> None:
                 f"but that of {first[0]} is {first[1]} and that of {name} is {size}: what is no "
                 "sample of the batch belongs in the model state"
             )
+    if parts > 1 and first is None and key is None:
+        raise ValueError(
+            f"accumulate={parts} takes a batch in {parts} equal parts, but it has no array with a "
+            "dimension of samples: leave `accumulate` out, or give such arrays"
+        )
 
 
 def _split(array: Any, parts: int) -> Any:

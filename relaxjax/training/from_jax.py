@@ -102,7 +102,7 @@ def arguments_of(
     check_numbers(params=params, model_state=model_state, key=key)
     check_key(key)
     batch = jax.tree.map(_example, example_batch)
-    check_divides(batch, parts)
+    check_divides(batch, key, parts)
     own, states = copied_params(params), jax.tree.map(copied, model_state)
     frozen = frozen_of(own, trainable)
     # As a key by its dtype, it moves on where a step is left out, and `seed` finds it.

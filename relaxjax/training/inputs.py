@@ -142,10 +142,22 @@ def all_to_device(arrays: tuple[Any, ...], device: Any) -> tuple[jax.Array, ...]
     """Copies of arrays on the device, which are sent together."""
     if isinstance(device, jax.sharding.Sharding) and not device.is_fully_addressable:
         return tuple(whole_from_each(array, device) for array in arrays)
-    # Of host memory JAX may keep the very buffer, in spite of `may_alias`.
-    own = tuple(x if isinstance(x, jax.Array) else np.array(x) for x in arrays)
+    own = tuple(_apart_from(device, array) for array in arrays)
     copies: tuple[jax.Array, ...] = jax.device_put(own, device, may_alias=False)
     return copies
+
+
+def _apart_from(device: Any, array: Any) -> Any:
+    """An array, or a copy where JAX would keep its very memory in spite of `may_alias`.
+
+    It keeps that of the host, and that of a device among several that are to have the array.
+    """
+    if not isinstance(array, jax.Array):
+        return np.array(array)
+    is_sharding = isinstance(device, jax.sharding.Sharding)
+    if not is_sharding or array.sharding.device_set == device.device_set:
+        return array
+    return jax.device_put(array, may_alias=False)
 
 
 def first_dim(var: Var) -> int | None:
@@ -209,6 +221,11 @@ def check_stacked(wanted: Sequence[Var], arrays: Sequence[Any]) -> int:
         f"`{var.name}` is of shape {tuple(array.shape)}"
         for var, array in zip(wanted, arrays, strict=True)
     )
+    if not counts:
+        raise ValueError(
+            "`update_many` tells the number of batches by their arrays, but these have none: call "
+            "`update` for each of them"
+        )
     raise ValueError(
         "`update_many` takes batches stacked along a new first dimension, as many of each input "
         f"and target, but {found}"

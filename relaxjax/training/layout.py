@@ -49,7 +49,7 @@ class Group:
         """
         return tuple(
             to_device(
-                key_of_seed(var, 0, index)
+                key_of_seed(var, static_shape(self.kind, var), 0, index)
                 if is_key(var)
                 else rule(static_shape(self.kind, var), device_dtype(var)),
                 place,
@@ -60,7 +60,9 @@ class Group:
     def seeded(self, seed: int, old: Arrays, places: Sequence[Any]) -> Arrays:
         """The random keys made of a seed, everything else as it was."""
         return tuple(
-            to_device(key_of_seed(var, seed, index), place) if is_key(var) else array
+            to_device(key_of_seed(var, static_shape(self.kind, var), seed, index), place)
+            if is_key(var)
+            else array
             for index, (var, array, place) in enumerate(zip(self.vars, old, places, strict=True))
         )
 

@@ -149,3 +149,17 @@ def test_what_cannot_be_taken_apart_is_an_error(parts: Any, change: Any, message
         Trainer.from_jax(
             loss, PARAMS, optax.sgd(0.1), {**BATCH, **change}, has_aux=True, accumulate=parts
         )
+
+
+def test_a_batch_without_samples_is_taken_in_parts_by_its_random_key_alone() -> None:
+    def drawn(params: Any, scale: Any, key: Any) -> Any:
+        return jnp.mean((jax.random.normal(key, (4, 32)) @ params) ** 2) * scale
+
+    params, scale, key = PARAMS[0], np.float32(0.5), jax.random.key(5)
+    trainer = Trainer.from_jax(drawn, params, optax.sgd(0.1), scale, key=key, accumulate=4)
+    keys = jax.random.split(jax.random.split(key)[1], 4)
+    wanted = jnp.mean(jnp.stack([drawn(params, scale, one) for one in keys]))
+    chex.assert_trees_all_close(trainer.update(scale), wanted, rtol=1e-5)
+    message = "accumulate=4 takes a batch in 4 equal parts, but it has no array with a dimension"
+    with pytest.raises(ValueError, match=message):
+        Trainer.from_jax(lambda w, s: jnp.sum(w) * s, params, optax.sgd(0.1), scale, accumulate=4)

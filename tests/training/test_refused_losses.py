@@ -118,6 +118,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "batch['x'] of several batches is of shape (1, 5, 8), but that of the example is of shape",
     ),
+    "one batch for several": (
+        lambda: plain().update_many(BATCH),
+        ValueError,
+        "of shape (32, 8): it is one batch; stack several along a new first dimension, as by",
+    ),
     "a leaf that is missing": (
         lambda: plain().update({"x": BATCH["x"]}),
         ValueError,

@@ -109,6 +109,35 @@ def test_a_scaled_loss_skips_what_is_not_finite_on_all_devices() -> None:
     assert printed_lines(SCALED, 4) == ["16384.0 True"] * 3
 
 
+GIVEN = (
+    HEAD
+    + """
+def loss(params, state, batch, key):
+    value = jax.numpy.mean((batch @ params) ** 2) * jax.random.uniform(key)
+    return value, (0.9 * state, None)
+
+batch = np.ones((8, 4), "float32")
+for key in (jax.random.key(1), jax.random.PRNGKey(1)):
+    params, state = jax.numpy.ones(4), jax.numpy.ones(3)
+    trainer = Trainer.from_jax(
+        loss, params, optax.sgd(0.1), batch, model_state=state, key=key, devices=4
+    )
+    trainer.update(batch)
+    first, follows, later = jax.numpy.zeros(4), jax.numpy.zeros(3), jax.random.key(2)
+    trainer.load_params([first])
+    trainer.load_states([follows, later])
+    trainer.update(batch)
+    given = (key, params, state, first, follows, later)
+    print([array.is_deleted() for array in given])
+"""
+)
+
+
+def test_a_step_on_several_devices_leaves_alone_what_was_given() -> None:
+    """JAX keeps the memory of one device where all are to have an array."""
+    assert printed_lines(GIVEN, 4) == [str([False] * 6)] * 2
+
+
 STACKED = (
     HEAD
     + """

@@ -87,8 +87,11 @@ def _kind(array: Any) -> tuple[Any, Any]:
 
 
 def _has_room(kind: tuple[Any, ...]) -> bool:
-    """Whether such batches can lie side by side; what holds no numbers is refused by itself."""
-    return all(holds_numbers(dtype) for part in kind for _, dtype in part)
+    """Whether such batches can lie side by side; what holds no numbers is refused by itself.
+
+    Batches without arrays do not tell how many of them there are.
+    """
+    return any(kind) and all(holds_numbers(dtype) for part in kind for _, dtype in part)
 
 
 def _room(size: int, like: Any) -> Array:

@@ -23,6 +23,14 @@ from .feeding import Batch
 
 Shapes: TypeAlias = Sequence[tuple[int, ...]]
 
+_UNSTACKED = (
+    "it is one batch; stack several along a new first dimension, as by np.stack, or call `update`"
+)
+_ONE_PROGRAM = (
+    "a trainer has one program, for batches like its example; leave out a smaller last one, by "
+    "drop_last=True of the loader, or make another trainer by Trainer.from_jax"
+)
+
 
 @dataclass(frozen=True)
 class Nested:
@@ -74,9 +82,8 @@ class Nested:
                 other = "that of the example" if shapes is None else "the part of this process"
                 raise ValueError(
                     f"batch{_path(batch, place)}{several} is of shape {tuple(array.shape)}, but "
-                    f"{other} is of shape {size}: a trainer has one program, for "
-                    "batches like its example; leave out a smaller last one, by drop_last=True of "
-                    "the loader, or make another trainer by Trainer.from_jax"
+                    f"{other} is of shape {size}: "
+                    f"{_UNSTACKED if is_stacked and array.shape == size else _ONE_PROGRAM}"
                 )
         return arrays
 

@@ -15,7 +15,7 @@ from relaxjax.script.tensor_file import FileKind
 from relaxjax.training.devices.processes import is_first, wait_for_all, whole_on_host
 from relaxjax.training.inputs import fits_shape, tensor_type, to_device
 from relaxjax.training.layout import Arrays, Group
-from relaxjax.training.random_state import as_key, is_key, key_numbers
+from relaxjax.training.random_state import as_key, is_key, shape_of_keys
 
 from .shards import Snapshot, SplitArray, index_of, with_shards
 
@@ -200,12 +200,13 @@ def _marks_text(group: Group) -> str:
 
 def _fits(var: Var, found: Stored) -> bool:
     if is_key(var):
-        return bool(found.shape == key_numbers(var) and found.dtype == np.uint32)
+        shape = shape_of_keys(var, found)
+        return shape is not None and fits_shape(var, shape)
     return bool(fits_shape(var, found.shape) and found.dtype == _dtype(var))
 
 
 def _to_host(var: Var, array: Any) -> Host:
-    """An array in the dtype that the program states, a random key as its numbers."""
+    """An array in the dtype that the program states, random keys as their numbers."""
     if is_key(var):
         return np.asarray(jax.random.key_data(array))
     return whole_on_host(array).astype(_dtype(var))

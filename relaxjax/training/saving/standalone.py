@@ -59,8 +59,11 @@ class Model:
         outputs = result[: len(result) - len(self.states)]
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def train_step(self, inputs: Any, targets: Any) -> jax.Array:
-        """Make one step on a batch, and give its loss. Several inputs or targets come as a list."""
+    def train_step(self, inputs: Any, targets: Any = ()) -> jax.Array:
+        """Make one step on a batch, and give its loss. Several inputs or targets come as a list.
+
+        A loss from JAX has no targets: the arrays of its batch, in their order, are the inputs.
+        """
         with self._dtypes():
             given = self._given("inputs", _listed(inputs))
             batch = (*given, *self._given("targets", _listed(targets)))

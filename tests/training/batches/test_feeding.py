@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from small_models import batch, classifier
 
+from relaxjax import Trainer
 from relaxjax.training import Lines
 from relaxjax.training.batches.feeding import Call, ahead, calls
 
@@ -134,3 +138,23 @@ def test_a_loader_may_write_a_batch_over_the_last_one(options: dict[str, Any]) -
     np.testing.assert_allclose(
         other.export_params()["w1"], plain.export_params()["w1"], rtol=1e-4, atol=1e-6
     )
+
+
+def test_batches_without_arrays_are_steps_of_their_own() -> None:
+    """A loss of the parameters alone, such as a penalty, has nothing to stack."""
+
+    def loss(params: Any, count: Any, batch: None) -> Any:
+        return jnp.sum(params**2), (count + 1, None)
+
+    def trainer() -> Trainer:
+        start = jnp.ones(3), optax.sgd(0.1), None
+        return Trainer.from_jax(loss, *start, model_state=jnp.int32(0))
+
+    several, alone = trainer(), trainer()
+    several.fit([None] * 3, 1, reporter=QUIET, steps_per_call=2)
+    for _ in range(3):
+        alone.update(None)
+    assert int(several.model_state) == 3
+    chex.assert_trees_all_equal(several.params, alone.params)
+    with pytest.raises(ValueError, match="by their arrays, but these have none: call `update`"):
+        alone.update_many(None)

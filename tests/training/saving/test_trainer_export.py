@@ -207,3 +207,14 @@ def test_artifacts_take_what_the_trainer_does(tmp_path: Path) -> None:
         np.testing.assert_allclose(model.predict(*given), trainer.predict(*given), rtol=1e-6)
     loss = model.train_step([IDS, MORE], CLASSES)
     np.testing.assert_allclose(loss, trainer.update([IDS, MORE], CLASSES), rtol=1e-6)
+
+
+def test_the_artifact_of_a_loss_takes_its_batch_alone(tmp_path: Path) -> None:
+    def loss(params: Any, given: Any) -> Any:
+        return jnp.mean((given["x"] @ params - given["y"]) ** 2)
+
+    given = {"x": np.ones((4, 3), "float32"), "y": np.zeros(4, "float32")}
+    trainer = Trainer.from_jax(loss, jnp.ones(3), SGD(0.1), given)
+    trainer.export(tmp_path, platforms=["cpu"])
+    value = model_of(tmp_path).train_step([given["x"], given["y"]])
+    np.testing.assert_allclose(value, trainer.update(given), rtol=1e-6)
