@@ -153,7 +153,10 @@ class Training:
     """A contestant that trains a model: a call is a step, done when it returns.
 
     `compile_seconds` are those to trace, transform, lower and compile, by the clock and of the CPU.
+    Of a step that is one program, `xla_seconds` are the last part of them, of the CPU.
     """
+
+    xla_seconds: float
 
     def __init__(self, contestant: Contestant, model: WholeModel) -> None:
         adam_update.cache_clear()  # each contestant writes its own
@@ -192,7 +195,10 @@ class Training:
 
         step = adjoint.step() if isinstance(adjoint, OurAdjoint) else joined
         given = (self._params, self._state, self._inputs)
-        program: Any = jax.jit(step, donate_argnums=(0, 1)).lower(*given).compile()
+        lowered: Any = jax.jit(step, donate_argnums=(0, 1)).lower(*given)
+        began = _now()
+        program = lowered.compile()
+        self.xla_seconds = float((_now() - began)[1])
         memory = program.memory_analysis()
         peak = bytes_of(given) + memory.temp_size_in_bytes
         made = memory.output_size_in_bytes - memory.alias_size_in_bytes

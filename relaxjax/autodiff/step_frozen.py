@@ -43,10 +43,11 @@ def _flags(params: Any, trainable: Any) -> list[bool]:
         spread = jax.tree.map(
             lambda flag, part: jax.tree.map(lambda _: flag, part), trainable, params
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError):
         raise ValueError(
             "`trainable` must be a pytree of True and False, nested as the parameters or as the "
-            f"first levels of them, or a list of patterns for names: {error}"
+            "first levels of them, or a list of patterns for names: it is for "
+            f"{', '.join(_names(trainable))}, and the parameters are {', '.join(_names(params))}"
         ) from None
     for path, flag in tree_leaves_with_path(spread):
         if not isinstance(flag, bool):
@@ -56,7 +57,7 @@ def _flags(params: Any, trainable: Any) -> list[bool]:
 
 def _matching(params: Any, patterns: list[str]) -> list[bool]:
     """For each leaf, whether a pattern is for its name."""
-    names = [keystr(path, simple=True, separator="/") for path, _ in tree_leaves_with_path(params)]
+    names = _names(params)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ValueError(
@@ -64,3 +65,7 @@ def _matching(params: Any, patterns: list[str]) -> list[bool]:
                 f"{', '.join(names)}{did_you_mean(pattern, names)}"
             )
     return [any(fnmatchcase(name, pattern) for pattern in patterns) for name in names]
+
+
+def _names(tree: Any) -> list[str]:
+    return [keystr(path, simple=True, separator="/") for path, _ in tree_leaves_with_path(tree)]

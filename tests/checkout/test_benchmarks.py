@@ -93,8 +93,12 @@ def test_losses_in_jax_are_measured_by_gradients_of_which_both_say_the_same(name
     assert all(np.isfinite(ratio) and ratio > 0 for ratio in found)
 
 
-def test_the_parts_of_compiling_are_parts_of_what_jax_takes() -> None:
-    found = compile_parts.shares(LOSSES["normalizing flow"](Draws()))
+@pytest.mark.parametrize("of", ["a loss", "a step"])
+def test_the_parts_of_compiling_are_parts_of_what_jax_takes(of: str) -> None:
+    if of == "a loss":
+        found = compile_parts.shares(LOSSES["normalizing flow"](Draws()))
+    else:
+        found = compile_parts.shares_of_step(TINY["MLP"])
     assert all(share > 0 for share in found)
     assert found.python_of_jax + found.xla_of_jax == pytest.approx(1)
     assert found.whole - found.python == pytest.approx(found.without_passes - found.python_of_jax)

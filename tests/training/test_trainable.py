@@ -139,7 +139,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "another tree": (
         lambda: {"layers": True},
         ValueError,
-        "`trainable` must be a pytree of True and False, nested as the parameters or as the first",
+        "a list of patterns for names: it is for layers, and the parameters are ids, layers/0/lora",
     ),
     "no flag": (
         lambda: {"layers": "yes", "ids": False},

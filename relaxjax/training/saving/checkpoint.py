@@ -119,8 +119,9 @@ def _refusal(
     first, *rest = faults
     more = f"\n  and {len(rest)} more of its states" if rest else ""
     return (
-        f"`{path}` holds this model, but was written with another optimizer: give the one that it "
-        "was written with, or load the model alone by trainer.load(path, optimizer=False)\n"
+        f"`{path}` holds this model, but was written with another optimizer, or with other master "
+        "weights or another `loss_scale`: give those that it was written with, or load the model "
+        "alone by trainer.load(path, optimizer=False)\n"
         f"{first}{more}"
     )
 

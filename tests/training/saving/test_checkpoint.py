@@ -160,8 +160,9 @@ def test_notes_are_texts_by_name(notes: Any, tmp_path: Path) -> None:
 def test_a_file_of_another_optimizer_is_refused(tmp_path: Path) -> None:
     trained(SGD(0.1)).save(tmp_path / "model")
     match = (
-        r"model` holds this model, but was written with another optimizer: give the one that it "
-        r"was written with, or load the model alone by trainer\.load\(path, optimizer=False\)\n"
+        r"model` holds this model, but was written with another optimizer, or with other master "
+        r"weights or another `loss_scale`: give those that it was written with, or load the model "
+        r"alone by trainer\.load\(path, optimizer=False\)\n"
         r"  optimizer state `1`: .* the file lacks it\n  and 9 more of its states$"
     )
     with pytest.raises(CheckpointError, match=match):
@@ -199,6 +200,6 @@ def test_states_of_another_optimizer_are_refused_though_they_have_its_types(tmp_
     first.save(tmp_path / "model")
     classifier(from_optax(optax.chain(momentum, rates[1]), "slow")).load(tmp_path / "model")
     other = classifier(from_optax(optax.chain(squares, rates[0])))
-    match = r"another optimizer: .*\n  optimizer states: the program has nu_b0, the file trace_b0$"
+    match = r"another optimizer, .*\n  optimizer states: the program has nu_b0, the file trace_b0$"
     with pytest.raises(CheckpointError, match=match):
         other.load(tmp_path / "model")
