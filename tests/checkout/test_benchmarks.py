@@ -98,7 +98,8 @@ def test_the_parts_of_compiling_are_parts_of_what_jax_takes(of: str) -> None:
     if of == "a loss":
         found = compile_parts.shares(LOSSES["normalizing flow"](Draws()))
     else:
-        found = compile_parts.shares_of_step(TINY["MLP"])
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            found = compile_parts.shares_of_step(TINY["MLP"])
     assert all(share > 0 for share in found)
     assert found.python_of_jax + found.xla_of_jax == pytest.approx(1)
     assert found.whole - found.python == pytest.approx(found.without_passes - found.python_of_jax)
