@@ -24,7 +24,8 @@ from .planning.kept_counts import KeptCounts
 from .planning.kept_plans import KeptPlans
 from .planning.plan import Plan
 from .planning.planner import POLICIES, Planner
-from .planning.plans_by_count import Chooser, Figure, planning_bar
+from .planning.planning_bar import planning_bar
+from .planning.plans_by_count import Chooser, Figure
 from .planning.recompute import recomputed
 from .planning.remembered import remembered
 from .planning.turned_data import with_turned_data

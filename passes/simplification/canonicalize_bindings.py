@@ -1,7 +1,7 @@
 """Removing bindings that only give another name to a value that has one."""
 
-from collections import ChainMap, Counter
-from typing import TypeAlias, TypeVar
+from collections import Counter
+from typing import TypeAlias
 
 from relaxjax.ir.blocks import tidy_blocks
 from relaxjax.ir.dims import Dim, SymbolicVar
@@ -20,6 +20,7 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import hide_unused_outputs, substitute_symbols
+from relaxjax.ir.scoped import Scoped
 from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import (
     definable_symbols,
@@ -33,28 +34,6 @@ from relaxjax.ir.walk import (
     uses_any,
 )
 from relaxjax.passes.infrastructure.base import pass_factory
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Scoped(ChainMap[K, V]):
-    """A `ChainMap` that is asked for each variable of a program: it looks once in each scope."""
-
-    def find(self, key: K) -> V | None:
-        """What a key stands for; None where it stands for nothing."""
-        for scope in self.maps:
-            found = scope.get(key)
-            if found is not None:
-                return found
-        return None
-
-    def __contains__(self, key: object) -> bool:
-        for scope in self.maps:  # noqa: SIM110  # a generator here takes several times as long
-            if key in scope:
-                return True
-        return False
-
 
 # What names stand for, and which tuples variables hold; an inner sequence adds its own.
 Names: TypeAlias = Scoped[Var, Expr]

@@ -9,11 +9,11 @@ from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.scoped import Scoped
 from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import is_call_of_leaves, kept, map_bindings, map_children, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.canonicalize_bindings import Scoped
 
 Skip = Callable[[Expr], bool]
 

@@ -1,6 +1,6 @@
 """Weights that a program asks for one by one."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.blocks import tidy_blocks
@@ -20,20 +20,20 @@ from relaxjax.ir.function import (
 from relaxjax.ir.infer import said_outside
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import FuncType, ObjectType, PrimType, TupleType, Type
+from relaxjax.ir.types import ObjectType
 from relaxjax.ir.walk import (
     all_vars,
     bound_vars,
     definable_symbols,
     expr_symbols,
     free_vars,
-    global_vars,
     substitute,
     type_symbols,
     type_vars,
 )
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.infrastructure.error_notes import in_function
+
+from .new_signatures import number_taker, with_new_signatures
 
 
 @pass_factory(opt_level=0)
@@ -181,31 +181,3 @@ def _value(value: Expr, seen: _Seen) -> Expr:
             return replace(value, body=_sequence(body, seen))
         case _:
             return substitute(value, seen.loaded)
-
-
-NOTHING = TupleType(())
-
-
-def with_new_signatures(
-    mod: IRModule, pass_name: str, change: Callable[[Function], Function]
-) -> IRModule:
-    """`mod` with its public functions changed; one that others call is refused."""
-    functions = mod.relax_functions()
-    public = {name: f for name, f in functions.items() if f.global_symbol is not None}
-    for name, function in functions.items():
-        for var in global_vars(function):
-            if var.name in public:
-                raise ValueError(
-                    f"{pass_name} changes what `{var.name}` takes, but `{name}` calls it: let "
-                    f"both call a private function that does its work, or inline it before"
-                )
-    changed = {}
-    for name, function in public.items():
-        with in_function(name, function):
-            changed[name] = change(function)
-    return mod.with_functions(changed)
-
-
-def number_taker(name: str, ret: Type) -> Var:
-    """A parameter for a Python function of a number and a value; it acts if it gives nothing."""
-    return Var(name, FuncType((PrimType("int64"), ObjectType()), ret, ret != NOTHING))

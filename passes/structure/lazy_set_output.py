@@ -14,7 +14,7 @@ from relaxjax.ir.tuples import fields_or_self
 from relaxjax.ir.walk import all_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .lazy_get_input import NOTHING, number_taker, with_new_signatures
+from .new_signatures import NOTHING, number_taker, with_new_signatures
 
 
 @pass_factory(opt_level=0)

@@ -274,10 +274,12 @@ def dim_text(dim: Dim, name: Callable[[SymbolicVar], str] = lambda var: var.name
         case DimOp(kind, lhs, rhs):
             return f"{_operand_text(lhs, name)} {kind} {_operand_text(rhs, name)}"
         case DimExpr(terms):
-            signs = ("+" if coefficient > 0 else "-" for _, coefficient in terms)
-            parts = (_term_text(monomial, abs(factor), name) for monomial, factor in terms)
-            sign, first, *rest = (word for pair in zip(signs, parts, strict=True) for word in pair)
-            return " ".join([first if sign == "+" else f"-{first}", *rest])
+            text = ""
+            for monomial, coefficient in terms:
+                sign = "-" if coefficient < 0 else "+"
+                text += f" {sign} {_term_text(monomial, abs(coefficient), name)}"
+            first = "-" if text.startswith(" - ") else ""
+            return first + text[len(" + ") :]
     raise TypeError(f"`{dim!r}` is no dimension")
 
 

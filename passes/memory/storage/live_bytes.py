@@ -1,10 +1,8 @@
 """A model of memory that knows no compiler: each value is stored from when it is computed on."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-from relaxjax.ir.expr import Tuple, TupleGetItem, Var
-from relaxjax.ir.walk import used_vars
+from relaxjax.ir.expr import Var
 
 from ..loops.host_stacks import bytes_on_host
 from ..program.program import Program
@@ -12,6 +10,7 @@ from ..program.schedule import Task, Value
 from ..program.step import Step
 from .heap import Life
 from .memory_model import Buffer, Kernel, Kernels, Placement
+from .needed import needed
 
 
 class LiveBytes:
@@ -94,33 +93,3 @@ def _fused(program: Program, tasks: Sequence[Task]) -> set[Value]:
     return {
         task.value for task in tasks if task.step.var not in program.results and is_inside(task)
     }
-
-
-def needed(program: Program, tasks: Iterable[Task]) -> list[Task]:
-    """The tasks whose values something needs: XLA drops the others."""
-    single = _single_parts(tasks)
-    wanted: set[Value] = {(var, False) for var in program.results}
-    found = []
-    for task in reversed(single):
-        if task.value in wanted or not task.step.pure:
-            found.append(task)
-            wanted.update(task.inputs)
-            if task.waits:
-                wanted.update((wait.moment, False) for wait in task.waits)
-    return found[::-1]
-
-
-def _single_parts(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks, those that take a part of a tuple with that for their input, if it is written."""
-    tuples: dict[Value, tuple[Tuple, dict[Var, bool]]] = {}
-    found = []
-    for task in tasks:
-        value = task.step.binding.value
-        if isinstance(value, Tuple):
-            tuples[task.value] = value, dict(task.inputs)
-        elif isinstance(value, TupleGetItem) and task.inputs and task.inputs[0] in tuples:
-            written, again = tuples[task.inputs[0]]
-            part = dict.fromkeys(used_vars(written.fields[value.index]))
-            task = replace(task, inputs=tuple((var, again[var]) for var in part if var in again))
-        found.append(task)
-    return found

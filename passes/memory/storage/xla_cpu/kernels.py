@@ -22,8 +22,8 @@ from ...program.caller import Place
 from ...program.program import Program
 from ...program.schedule import Task, Value, Wait
 from ...program.step import Step, size_of
-from ..live_bytes import needed
 from ..memory_model import Buffer, Kernel, Kernels
+from ..needed import needed
 
 _NOTHING = frozenset[Buffer]()
 # So many parts of a value, each read elsewhere, are not computed each from what it is made of.

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from relaxjax.passes.memory.planning import plans_by_count
+from relaxjax.passes.memory.planning import planning_bar
 from relaxjax.passes.memory.planning.plan import Plan
 
 
@@ -17,10 +17,10 @@ class Terminal(io.StringIO):
 def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, unseen: float) -> str:
     """What is written in a search of two plans."""
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(plans_by_count, "_UNSEEN", unseen)
+    monkeypatch.setattr(planning_bar, "_UNSEEN", unseen)
     counts = iter((3 * 2**20, 5 * 2**20))
     plan = Plan.__new__(Plan)
-    with plans_by_count.planning_bar(lambda _: next(counts), "main_adjoint") as figure:
+    with planning_bar.planning_bar(lambda _: next(counts), "main_adjoint") as figure:
         assert [figure(plan), figure(plan)] == [3 * 2**20, 5 * 2**20]
     return stream.getvalue()
 
