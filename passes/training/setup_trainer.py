@@ -14,6 +14,7 @@ from relaxjax.ops.lax import Found, whole_function
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.infrastructure.kinds import Pass
+from relaxjax.passes.memory.delay_windows import DelayWindows
 from relaxjax.passes.memory.loops.update_in_loops import UpdateInLoops
 from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.store_draws import StoreDraws
@@ -105,8 +106,8 @@ def SetupTrainer(
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds MultiplyRowsOnce,
     FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, NarrowProducts, ReduceBySlices,
-    StoreLevels, StoreDraws, StoreResults, PlanStepMemory, for which `memory_budget` and
-    `memory_policy` are, and UpdateInLoops.
+    StoreLevels, StoreDraws, StoreResults, DelayWindows, PlanStepMemory, for which `memory_budget`
+    and `memory_policy` are, and UpdateInLoops.
 
     The attribute `made_of` holds digests of the model, the loss and the optimizer as they are
     given, by which a training that is resumed knows whether it is the one that was begun.
@@ -269,6 +270,7 @@ def _lowered(options: StepOptions) -> list[Pass]:
         StoreLevels(),
         StoreDraws(),
         StoreResults(ADJOINT),
+        DelayWindows(),
         PlanStepMemory(options.memory_budget, options.memory_policy),
         UpdateInLoops(),
     ]

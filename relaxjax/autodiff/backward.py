@@ -19,6 +19,7 @@ from relaxjax.passes import (
     CanonicalizeBindings,
     ChannelsLast,
     DeadCodeElimination,
+    DelayWindows,
     EliminateCommonSubexpr,
     FoldConstant,
     FuseProductLoss,
@@ -89,6 +90,7 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
         StoreLevels(),
         StoreDraws(),
         StoreResults(ADJOINT),
+        DelayWindows(),
     ):
         mod = one(mod)
     return Rematerialize(ADJOINT, memory.budget, memory.policy)(mod)

@@ -14,6 +14,7 @@ from relaxjax.ir import Call, IRModule, SymbolicVar, TensorType
 from relaxjax.ir.op import Op
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
+from relaxjax.ops.nn.windows import Windows
 from relaxjax.passes import Gradient, LegalizeOps
 
 CONV, TRANSPOSED = "relax.nn.conv3d", "relax.nn.conv3d_transpose"
@@ -131,3 +132,28 @@ def test_lengths_of_unknown_size_are_left_to_xla() -> None:
     depth = SymbolicVar("d")
     adjoint = adjoint_of(CONV, [(2, 5, depth, 5, 6), (6, 5, 3, 3, 3)], {"padding": 1})
     assert set(ranks(LegalizeOps("cpu")(adjoint))) == {5}
+
+
+# The length, and of the windows: size, stride, padding, dilation.
+WINDOWS = {
+    "usual": (6, 3, 1, (1, 1), 1),
+    "strides": (7, 3, 2, (0, 1), 1),
+    "dilation": (8, 3, 3, (4, 2), 2),
+    "some in padding alone": (2, 2, 2, (5, 4), 1),
+    "one place in padding alone": (3, 4, 1, (4, 0), 1),
+    "no padding": (5, 2, 2, (0, 0), 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("length", "size", "stride", "pads", "dilation"), WINDOWS.values(), ids=WINDOWS
+)
+def test_places_are_padded_by_themselves(
+    length: int, size: int, stride: int, pads: tuple[int, int], dilation: int
+) -> None:
+    count = (length + sum(pads) - dilation * (size - 1) - 1) // stride + 1
+    windows = Windows((1,), (size,), (stride,), (pads,), (dilation,), (count,))
+    x = np.arange(1.0, 2 * length * 3 + 1, dtype="float32").reshape(2, length, 3)
+    padded = windows.padded(x, 0)
+    for place in windows.places():
+        chex.assert_trees_all_equal(windows.at_unpadded(x, place), windows.at(padded, place))

@@ -32,7 +32,7 @@ def with_turned_data(mod: IRModule, name: str) -> IRModule:
 
     def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
         call = binding.value
-        if not isinstance(call, Call) or not _turns_data(call):
+        if not isinstance(call, Call) or not turns_data(call):
             return None
         data, gradient = call.args
         if not (isinstance(data, Var) and isinstance(gradient, Var)) or size_of(data) < _SMALL:
@@ -47,7 +47,7 @@ def with_turned_data(mod: IRModule, name: str) -> IRModule:
     return mod if changed is function else mod.with_function(name, changed)
 
 
-def _turns_data(call: Call) -> bool:
+def turns_data(call: Call) -> bool:
     """Whether it is a convolution that takes another axis of its data for the images."""
     if call.op is not get_op("lax.conv_general_dilated"):
         return False

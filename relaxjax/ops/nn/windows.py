@@ -115,6 +115,24 @@ class Windows:
             self.along(padded.ndim, self.strides, 1),
         )
 
+    def at_unpadded(self, x: Any, place: Sequence[int]) -> Any:
+        """As `at` of `x` padded with zeros, which is not written out. Lengths are known."""
+        starts, ends, sides = [0] * x.ndim, list(x.shape), [(0, 0, 0)] * x.ndim
+        of_axes = zip(
+            self.axes, place, self.dilation, self.pads, self.strides, self.counts, strict=True
+        )
+        for axis, inside, gap, (low, _), stride, count in of_axes:
+            start = inside * gap - low
+            first = min(max(0, -(start // stride)), count)
+            behind = max(first, min(count, (x.shape[axis] - 1 - start) // stride + 1))
+            if first == behind:
+                starts[axis] = ends[axis] = 0
+            else:
+                starts[axis], ends[axis] = first * stride + start, (behind - 1) * stride + start + 1
+            sides[axis] = (first, count - behind, 0)
+        inside = lax.slice(x, starts, ends, self.along(x.ndim, self.strides, 1))
+        return lax.pad(inside, jnp.zeros((), x.dtype), sides) if any(map(any, sides)) else inside
+
     def row_by_row(self, padded: Any, of_row: Callable[["Windows", Any], Any]) -> Any:
         """What `of_row` gives for the places of each row, one row after the other in a loop.
 

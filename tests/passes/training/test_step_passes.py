@@ -44,6 +44,7 @@ LOWERED = [
     "StoreLevels",
     "StoreDraws",
     "StoreResults",
+    "DelayWindows",
     "PlanStepMemory",
     "UpdateInLoops",
 ]

@@ -16,6 +16,7 @@ from jax import lax
 from relaxjax.ops.nn.array_convolution import Layouts
 from relaxjax.ops.nn.layouts import permutation
 from relaxjax.ops.nn.windows import Windows
+from relaxjax.ops.once import stored_by_cpu
 
 # Orders of data, kernel and result, with the two axes that become one: the depth D and another.
 # Usually each result along the depth is an image, and the planes that it covers are its channels.
@@ -38,9 +39,9 @@ def convolved(
     count = windows.counts[0]
     few = count < windows.size[0]
     of_data, of_kernel, of_out = orders = _FEW if few else _USUAL
-    volume = windows.padded(_ordered(data, layouts[0], of_data), 0)
+    volume = _ordered(data, layouts[0], of_data)
     parts = windows.swapped(windows.axes) if few else windows
-    covered = [parts.at(volume, place) for place in parts.places()]
+    covered = [parts.at_unpadded(volume, place) for place in parts.places()]
     planes = _beside(covered, 1 if few else groups)
     kernel = _joined(_ordered(weight, layouts[1], of_kernel), of_kernel)
     out = of_images(_within_planes(orders), _joined(planes, of_data), kernel)
@@ -72,7 +73,7 @@ def put_back(
     shape = list(parts[0].shape)
     shape[1] = depth
     moved = (along.back(part, [place], shape) for place, part in enumerate(parts))
-    whole = along.unpadded(functools.reduce(jnp.add, moved))
+    whole = stored_by_cpu(along.unpadded(functools.reduce(jnp.add, moved)))
     return jnp.transpose(whole, permutation(_letters(order), layouts[2]))
 
 
