@@ -17,7 +17,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
-from .planning.decisions import Decided, by_default, by_policy, with_late_data, within_budget
+from .planning.decisions import Decided, by_default, by_policy, within_budget
 from .planning.estimate import is_worth_a_plan
 from .planning.forms import Forms
 from .planning.kept_counts import KeptCounts
@@ -188,18 +188,15 @@ def _decided(
         return Decided(planner, planner.free)
     level = "free" if policy is None else policy
     if budget is None and _known(level) not in _DEAR:
-        found = by_policy(forms, level)
-        is_as_written = found.planner.program is first.program and not found.plan.changes
-        if policy == "none" or asked or not is_as_written:
-            return found
-        others = with_late_data(forms, mod, forms.chooser(mod), "free"), by_default(forms)
-        return min(others, key=lambda other: other.plan.peak)
+        return by_policy(forms, level)
     plans = KeptPlans(mod, (name, *options, caller))
     kept = plans.read(lambda number: forms.chooser(forms.module(number)).planner)
     if kept is not None:
         return Decided(*kept)
     found = by_policy(forms, level) if budget is None else within_budget(forms, budget)
-    plans.write(found.plan, forms.number(found.planner.program), found.limit)
+    form = forms.number(found.planner.program)
+    if form is not None:
+        plans.write(found.plan, form, found.limit)
     return found
 
 

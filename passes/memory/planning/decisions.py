@@ -15,13 +15,15 @@ from .budget import Budget, budget_in_bytes
 from .estimate import LARGE, SMALL
 from .forms import Forms
 from .plan import Plan
-from .planner import POLICIES, WORTH, Planner, in_order
+from .planner import WORTH, Planner, in_order
 from .plans_by_count import Chooser
 from .turned_data import with_turned_data
 
 # As WORTH, for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
 # lose: their loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
 _FASTER = 0.7
+# By how much what is done by default may be predicted to take more than the plan of a policy.
+_AS_GOOD = 1.02
 
 
 class Decided(NamedTuple):
@@ -81,7 +83,7 @@ def with_late_data(forms: Forms, mod: IRModule, chooser: Chooser, policy: str) -
 def _plan_without_cost(forms: Forms, everything: Plan, chooser: Chooser) -> tuple[Planner, Plan]:
     """The plan that costs no time: of what lies in caches, little is computed again."""
     if everything.peak >= LARGE:
-        way, plan = _followed(forms, "free")
+        way, plan = _followed(forms, "free", forms.chooser(forms.mod))
         return way.planner, plan
     is_lean = everything.program.function is not function_of(forms.mod, forms.name)
     planner = (chooser if is_lean else forms.chooser(forms.tied)).planner
@@ -92,38 +94,44 @@ def by_policy(forms: Forms, policy: str) -> Decided:
     """The plan of a policy, with loops that save less where that takes less memory.
 
     Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
-    memory gets no more than by "balanced", or by keeping everything.
+    memory gets no more than by "balanced", or by keeping everything. What is done by default is
+    preferred where it takes as little, because it computes fewer operations again.
     """
-    if policy == "none":
-        planner = forms.chooser(forms.mod).planner
-        return Decided(planner, planner.none)
-    way, plan = _followed(forms, policy)
-    is_counted = policy == "minimal"  # by XLA, as it stands
-    return Decided(way.planner, in_order(plan) if plan.changes and not is_counted else plan)
-
-
-def _followed(forms: Forms, policy: str) -> tuple[Chooser, Plan]:
-    """The plan of a policy where it saves enough, else that which keeps everything."""
     everything = forms.chooser(forms.mod)
+    if policy == "none":
+        return Decided(everything.planner, everything.planner.none)
+    way, plan = _followed(forms, policy, everything)
+    is_as_written = plan is everything.planner.none
+    if policy == "minimal" and not is_as_written:
+        return _least_by_count(forms, everything, Decided(way.planner, plan))
+    found = [Decided(way.planner, in_order(plan) if plan.changes else plan)]
+    if forms.decided:
+        return found[0]
+    if is_as_written:
+        found.append(with_late_data(forms, forms.mod, everything, "free"))
+    best = min(found, key=lambda one: one.plan.peak)
+    default = by_default(forms)
+    return default if default.plan.peak <= _AS_GOOD * best.plan.peak else best
+
+
+def _followed(forms: Forms, policy: str, everything: Chooser) -> tuple[Chooser, Plan]:
+    """The plan of a policy where it saves enough, else that which keeps everything."""
     none = everything.planner.none
-    choosers = [(POLICIES[0], forms.chooser(forms.tied))]
-    choosers += [(level, forms.chooser(mod)) for level, mod in forms.lean(forms.tied, to=policy)]
+    choosers = [forms.chooser(forms.tied)]
+    choosers += [forms.chooser(mod) for _, mod in forms.lean(forms.tied, to=policy)]
+    best = min(choosers, key=lambda way: way.planner.by_policy(policy).peak)
+    plan = best.planner.by_policy(policy)
+    if policy == "balanced":  # in which nothing waits yet
+        plan = min(plan, best.planner.free, key=lambda plan: plan.peak)
+    return (best, plan) if plan.peak <= WORTH * none.peak else (everything, none)
 
-    def followed(policy: str) -> tuple[Chooser, Plan]:
-        allowed = POLICIES[: POLICIES.index(policy) + 1]
-        known = [way for level, way in choosers if level in allowed]
-        best = min(known, key=lambda way: way.planner.by_policy(policy).peak)
-        plan = best.planner.by_policy(policy)
-        if policy == "balanced":  # in which nothing waits yet
-            plan = min(plan, best.planner.free, key=lambda plan: plan.peak)
-        return (best, plan) if plan.peak <= WORTH * none.peak else (everything, none)
 
-    way, plan = followed(policy)
-    if policy == "minimal" and plan is not none:
-        found = [(everything, none), followed("balanced"), (way, plan)]
-        with suppress(NoCompilerError):  # then what is predicted is all that is known
-            return min(found, key=lambda one: one[0].bytes_of(one[1]))
-    return way, plan
+def _least_by_count(forms: Forms, everything: Chooser, found: Decided) -> Decided:
+    """What takes the least by XLA's count: what was found, "balanced", or keeping everything."""
+    known = [Decided(everything.planner, everything.planner.none), by_policy(forms, "balanced")]
+    with suppress(NoCompilerError):  # then what is predicted is all that is known
+        return min(*known, found, key=lambda one: everything.bytes_of(one.plan))
+    return found
 
 
 def within_budget(forms: Forms, budget: Budget) -> Decided:

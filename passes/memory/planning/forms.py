@@ -66,14 +66,17 @@ class Forms:
             raise ValueError(f"there is no form {number} of the program")
         return found[1]
 
-    def number(self, program: Program) -> int:
-        """The number of the form that a program is of, which a chooser was made for."""
+    def number(self, program: Program) -> int | None:
+        """The number of the form that a program is of, for which a chooser was made, if it has one.
+
+        What is made of other forms, for what is done by default, has none.
+        """
         mod = next(mod for made, mod in self._made if made is program)
         if mod is self.mod:
             return 0
         if mod is self.tied:
             return 1
-        return 2 + next(at for at, lean in enumerate(self._leaner) if lean is mod)
+        return next((at for at, lean in enumerate(self._leaner, 2) if lean is mod), None)
 
     def lean(self, mod: IRModule, to: str = POLICIES[-1]) -> Iterator[tuple[str, IRModule]]:
         """A module with loops that save ever less, by each policy to the last one that counts.
