@@ -12,10 +12,8 @@ from relaxjax.ir.uses import Uses
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .planning.turned_data import turns_data
-from .program.step import size_of
+from .planning.turned_data import turned_by
 
-_SMALL = 2**16  # bytes, of which fewer are left as they are
 # What shows the numbers of tensors in other places, and zeros beside them.
 _VIEWS = frozenset({"lax.concatenate", "lax.pad", "lax.reshape", "lax.slice"})
 
@@ -36,12 +34,10 @@ def DelayWindows(function: Function, mod: IRModule) -> Function:
     place = {binding.var: at for at, binding in enumerate(function.body.bindings())}
 
     def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
-        call = binding.value
-        if not isinstance(call, Call) or not turns_data(call):
+        turned = turned_by(binding)
+        if turned is None:
             return None
-        data, gradient = call.args
-        if not (isinstance(data, Var) and isinstance(gradient, Var)) or size_of(data) < _SMALL:
-            return None
+        call, data, gradient = turned
         views = _windows(data, known)
         whole = _whole(views)
         if whole is None or place.get(gradient, -1) <= place.get(whole, -1):

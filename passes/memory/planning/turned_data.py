@@ -31,12 +31,10 @@ def with_turned_data(mod: IRModule, name: str) -> IRModule:
     place = {binding.var: i for i, binding in enumerate(function.body.bindings())}
 
     def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
-        call = binding.value
-        if not isinstance(call, Call) or not turns_data(call):
+        turned = turned_by(binding)
+        if turned is None:
             return None
-        data, gradient = call.args
-        if not (isinstance(data, Var) and isinstance(gradient, Var)) or size_of(data) < _SMALL:
-            return None
+        call, data, gradient = turned
         early = place.get(gradient, 0) - place.get(data, 0)  # parameters are there first
         if early < _EARLY or _is_of_windows(data, known):
             return None
@@ -47,12 +45,16 @@ def with_turned_data(mod: IRModule, name: str) -> IRModule:
     return mod if changed is function else mod.with_function(name, changed)
 
 
-def turns_data(call: Call) -> bool:
-    """Whether it is a convolution that takes another axis of its data for the images."""
-    if call.op is not get_op("lax.conv_general_dilated"):
-        return False
+def turned_by(binding: Binding) -> tuple[Call, Var, Var] | None:
+    """A convolution that takes another axis of large data for the images, the data, the gradient."""
+    call = binding.value
+    if not isinstance(call, Call) or call.op is not get_op("lax.conv_general_dilated"):
+        return None
+    data, gradient = call.args
+    if not (isinstance(data, Var) and isinstance(gradient, Var)) or size_of(data) < _SMALL:
+        return None
     numbers = call.attrs["dimension_numbers"]["ConvDimensionNumbers"]
-    return bool(numbers["lhs_spec"][0] != 0)
+    return (call, data, gradient) if numbers["lhs_spec"][0] != 0 else None
 
 
 def _is_of_windows(data: Var, known: Uses) -> bool:
