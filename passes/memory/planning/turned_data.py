@@ -46,7 +46,7 @@ def with_turned_data(mod: IRModule, name: str) -> IRModule:
 
 
 def turned_by(binding: Binding) -> tuple[Call, Var, Var] | None:
-    """A convolution that takes another axis of large data for the images, the data, the gradient."""
+    """A convolution that takes another axis of large data for images, that, and the gradient."""
     call = binding.value
     if not isinstance(call, Call) or call.op is not get_op("lax.conv_general_dilated"):
         return None
