@@ -67,9 +67,10 @@ class Forms:
         return found[1]
 
     def number(self, program: Program) -> int | None:
-        """The number of the form that a program is of, for which a chooser was made, if it has one.
+        """The number of the form that a program is of, for which a chooser was made.
 
-        What is made of other forms, for what is done by default, has none.
+        None for what only the default plans: loops that save less in the program as it stands, and
+        data that waits.
         """
         mod = next(mod for made, mod in self._made if made is program)
         if mod is self.mod:

@@ -46,7 +46,10 @@ def with_turned_data(mod: IRModule, name: str) -> IRModule:
 
 
 def turned_by(binding: Binding) -> tuple[Call, Var, Var] | None:
-    """A convolution that takes another axis of large data for images, that, and the gradient."""
+    """The gradient of a kernel, its data, if that is large, and the gradient of its result.
+
+    It is a convolution that takes another axis of the data for the images.
+    """
     call = binding.value
     if not isinstance(call, Call) or call.op is not get_op("lax.conv_general_dilated"):
         return None
