@@ -1,13 +1,13 @@
 """Functions as values, written as closures that call them."""
 
 from relaxjax.ir.builder import Names, make_function
-from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
 from relaxjax.ir.function import BindingBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.renew import fresh_symbols
 from relaxjax.ir.types import FuncType
 from relaxjax.ir.walk import definable_symbols, kept, map_children, substitute_type
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -58,11 +58,7 @@ def closure_calling(function: Expr) -> Expr:
     ty = function.ty
     if not isinstance(ty, FuncType) or ty.params is None:
         return function
-    fresh: dict[SymbolicVar, Dim] = {
-        symbol: SymbolicVar(symbol.name)
-        for param in ty.params
-        for symbol in definable_symbols(param)
-    }
+    fresh = fresh_symbols(symbol for param in ty.params for symbol in definable_symbols(param))
     names = Names()
     types = (substitute_type(param, fresh) for param in ty.params)
     params = [Var(names.unique("arg"), param) for param in types]

@@ -1,6 +1,6 @@
 """Renewing what an expression defines: its symbolic dimensions, and with them its variables."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, TypeVar
 
 from .attrs import Attrs
@@ -40,12 +40,18 @@ def renew(function: Function, visible: bool = False) -> tuple[Function, dict[Var
     is set, its dataflow variables become ordinary ones.
     """
     defined = bound_vars(function)
-    fresh = {symbol: SymbolicVar(symbol.name) for symbol in _own_symbols(function)}
+    fresh = fresh_symbols(_own_symbols(function))
     renewal = Renewal(fresh, frozenset(defined), visible)
     renewal.renewed.update({var: var for var in free_vars(function)})
     copy = renewal.expr(function)
     assert isinstance(copy, Function)
     return copy, {var: renewal.var(var) for var in defined}
+
+
+def fresh_symbols(symbols: Iterable[SymbolicVar]) -> dict[SymbolicVar, Dim]:
+    """A new symbolic dimension for each, which keep their order: products and sums follow it."""
+    in_order = sorted(set(symbols), key=lambda symbol: symbol.serial)
+    return {symbol: SymbolicVar(symbol.name) for symbol in in_order}
 
 
 def _own_symbols(function: Function) -> list[SymbolicVar]:

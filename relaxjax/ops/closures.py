@@ -8,6 +8,7 @@ from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.infer import unify
 from relaxjax.ir.op import Op
+from relaxjax.ir.renew import fresh_symbols
 from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
 from relaxjax.ir.walk import definable_symbols, substitute_type
 
@@ -28,11 +29,9 @@ def _as_function(func: Expr, args: Expr) -> Expr | None:
     if not isinstance(ty, FuncType) or ty.params is None or not isinstance(args.ty, TupleType):
         return None
     first = len(ty.params) - len(args.ty.fields)
-    known: dict[SymbolicVar, Dim] = {
-        symbol: SymbolicVar(symbol.name)
-        for param in ty.params[:first]
-        for symbol in definable_symbols(param)
-    }
+    known = fresh_symbols(
+        symbol for param in ty.params[:first] for symbol in definable_symbols(param)
+    )
     for param, given in zip(ty.params[first:], args.ty.fields, strict=True):
         own: dict[SymbolicVar, Dim] = {}
         unify(param, given, own)

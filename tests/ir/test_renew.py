@@ -28,6 +28,21 @@ def doubling() -> Function:
     return function
 
 
+def test_products_of_sizes_are_printed_as_they_were() -> None:
+    """Sizes were made anew at each parameter that has them, so that the last one came first."""
+    m = SymbolicVar("m")
+    builder = BlockBuilder()
+    params = [
+        Var(name, TensorType(shape, "float32")) for name, shape in {"x": (N, m), "v": (N,)}.items()
+    ]
+    with builder.function("main", params):
+        builder.emit_func_output(builder.emit(get_op("relax.reshape")(params[0], (N * m,))))
+    function = builder.get()["main"]
+    assert isinstance(function, Function)
+    assert "R.shape([n * m])" in function.script()
+    assert renew(function)[0].script() == function.script()
+
+
 def test_a_renewed_function_is_equal_and_shares_nothing() -> None:
     function = doubling()
     copy, renewed = renew(function)
