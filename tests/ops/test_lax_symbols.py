@@ -48,7 +48,7 @@ def test_a_dimension_comes_back_the_same(dim: Dim) -> None:
 def test_names_are_told_apart() -> None:
     """Two variables of one name, names that JAX reserves, and names that it cannot read."""
     symbols = JaxSymbols()
-    variables = [N, SymbolicVar("n"), SymbolicVar("max"), SymbolicVar("n'"), SymbolicVar("größe")]
+    variables = [N, *(SymbolicVar(name) for name in ("n", "max", "_", "n'", "größe"))]
     theirs = [symbols.to_jax(var) for var in variables]
     assert len(set(map(str, theirs))) == len(variables)
     assert [symbols.from_jax(dim) for dim in theirs] == variables

@@ -37,7 +37,7 @@ class JaxSymbols:
 
     def __init__(self) -> None:
         self.scope = export.SymbolicScope()
-        self._names = Names(list(_FUNCTIONS))
+        self._names = Names([*_FUNCTIONS, "_"])  # what these mean to JAX is no variable
         self._ours: dict[str, SymbolicVar] = {}
         self._theirs: dict[SymbolicVar, Any] = {}
 
