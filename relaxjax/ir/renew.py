@@ -49,19 +49,20 @@ def renew(function: Function, visible: bool = False) -> tuple[Function, dict[Var
 
 
 def fresh_symbols(symbols: Iterable[SymbolicVar]) -> dict[SymbolicVar, Dim]:
-    """A new symbolic dimension for each, which keep their order: products and sums follow it."""
-    in_order = sorted(set(symbols), key=lambda symbol: symbol.serial)
-    return {symbol: SymbolicVar(symbol.name) for symbol in in_order}
+    """A new symbolic dimension for each, made in the order of the first mentions.
+
+    So does a reader of the text make them, and products and sums are written in that order.
+    """
+    return {symbol: SymbolicVar(symbol.name) for symbol in dict.fromkeys(symbols)}
 
 
 def _own_symbols(function: Function) -> list[SymbolicVar]:
-    """The symbolic dimensions that a function or a closure in it defines.
+    """The symbolic dimensions that a function or a closure in it defines, its own ones first.
 
     Those of a variable from outside are not among them, even if a parameter mentions them too.
     """
-    types = [
-        param.ty for f in post_order(function) if isinstance(f, Function) for param in f.params
-    ]
+    functions = [f for f in reversed(list(post_order(function))) if isinstance(f, Function)]
+    types = [param.ty for f in functions for param in f.params]
     types += [binding.ty for binding in nested_bindings(function) if isinstance(binding, MatchCast)]
     outer = {symbol for var in free_vars(function) for symbol in type_symbols(var.ty)}
     return [s for ty in types for s in definable_symbols(ty) if s not in outer]
