@@ -40,11 +40,12 @@ from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.planning.plan import Plan
 from relaxjax.passes.memory.planning.planner import POLICIES, Planner
 from relaxjax.passes.memory.planning.plans_by_count import Chooser
+from relaxjax.passes.memory.planning.recompute import rematerialized
 from relaxjax.passes.memory.program.caller import Caller
 from relaxjax.passes.memory.program.in_place import with_reads_first
 from relaxjax.passes.memory.program.matrix_rows import with_matrix_rows
 from relaxjax.passes.memory.program.program import Program
-from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, decided, rematerialized
+from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, decided
 from relaxjax.passes.memory.report.memory_report import memory
 from relaxjax.script import relax as R
 

@@ -46,6 +46,7 @@ from .infrastructure.sequential import Sequential as Sequential
 from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
 from .layout.channels_last import ChannelsLast as ChannelsLast
 from .layout.convert_layout import ConvertLayout as ConvertLayout
+from .memory.batch.split_batch import SplitBatch as SplitBatch
 from .memory.delay_windows import DelayWindows as DelayWindows
 from .memory.loops.update_in_loops import UpdateInLoops as UpdateInLoops
 from .memory.offload import OffloadResiduals as OffloadResiduals

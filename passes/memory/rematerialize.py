@@ -14,8 +14,10 @@ from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
+from .batch.split_batch import in_equal_parts
 from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
+from .parts_of_batch import in_parts
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
 from .planning.decisions import Decided, by_default, by_policy, within_budget
 from .planning.estimate import is_worth_a_plan
@@ -26,7 +28,7 @@ from .planning.plan import Plan
 from .planning.planner import POLICIES, Planner
 from .planning.planning_bar import planning_bar
 from .planning.plans_by_count import Chooser, Figure
-from .planning.recompute import recomputed
+from .planning.recompute import rematerialized
 from .planning.remembered import remembered
 from .planning.turned_data import with_turned_data
 from .program.caller import Caller, with_open_caller
@@ -193,10 +195,15 @@ def _decided(
     kept = plans.read(lambda number: forms.chooser(forms.module(number)).planner)
     if kept is not None:
         return Decided(*kept)
-    found = by_policy(forms, level) if budget is None else within_budget(forms, budget)
+    if budget is None:
+        found = by_policy(forms, level)
+        if not asked:  # for values as they are
+            found = in_parts(mod, name, caller, [by_default(forms), found])
+    else:
+        found = within_budget(forms, budget)
     form = forms.number(found.planner.program)
     if form is not None:
-        plans.write(found.plan, form, found.limit)
+        plans.write(found.plan, form, found.limit, found.parts)
     return found
 
 
@@ -215,20 +222,17 @@ def planned(mod: IRModule, name: str, found: Decided) -> IRModule:
     That a budget is kept was counted there, whether anything is computed again or not. The function
     tells the budget.
     """
-    goes_by = [chosen_platform()] if found.plan.changes or found.limit is not None else []
+    is_planned = found.plan.changes or found.limit is not None or found.parts is not None
+    goes_by = [chosen_platform()] if is_planned else []
     changed = rematerialized(mod, name, found.plan)
+    if found.parts is not None:
+        function = function_of(changed, name)
+        split = in_equal_parts(changed, function, *found.parts.of(function))
+        changed = changed.with_function(name, split)
     if found.limit is not None:
         function = function_of(changed, name).with_attr(MEMORY_BUDGET, found.limit)
         changed = changed.with_function(name, function)
     return made_for(changed, goes_by)
-
-
-def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
-    """The module with a function that follows a plan."""
-    function = plan.program.function
-    if plan.changes:
-        function = recomputed(plan.program, plan.tasks)
-    return mod if function is mod[name] else mod.with_function(name, function)
 
 
 def _figure(mod: IRModule, name: str, caller: Caller | None) -> Figure:

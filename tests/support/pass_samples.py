@@ -78,6 +78,7 @@ OTHER_RESULTS = {
     "SetupTrainer": "adds functions, and asks for a loss and an optimizer",
     "ShardTraining": "asks for a loss of parameters",
     "SimplifyAdjoint": "is for the adjoint of a loss only",
+    "SplitBatch": "asks for a batch of samples that nothing mixes",
     "StackLayers": "takes parameters in stacks",
     "StoreKernels": "takes kernels with their axes moved",
     "TensorParallel": "asks which parameters are weights",

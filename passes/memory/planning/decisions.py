@@ -9,6 +9,7 @@ from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.differentiation.gradient import function_of
 
+from ..batch.choosing import Parts
 from ..program.step import MemoryPlanError
 from .bound import Bound, least_bytes
 from .budget import Budget, budget_in_bytes
@@ -33,6 +34,7 @@ class Decided(NamedTuple):
     planner: Planner
     plan: Plan
     limit: int | None = None  # the bytes of the budget
+    parts: Parts | None = None  # in which the batch is taken
 
 
 def by_default(forms: Forms) -> Decided:
@@ -60,7 +62,8 @@ def by_default(forms: Forms) -> Decided:
         plan = in_order(plan)
     else:
         policy = "free" if everything.peak >= LARGE else "light"
-        planner, plan, _ = with_late_data(forms, mod, chooser, policy)
+        late = with_late_data(forms, mod, chooser, policy)
+        planner, plan = late.planner, late.plan
     if plan is not planner.none:
         plan = planner.with_spare_room(plan, most)
     return Decided(planner, plan)

@@ -21,6 +21,7 @@ from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.infrastructure.kept_files import code, digest_of, versions
 
+from ..batch.choosing import Parts
 from ..program.program import Program
 from ..program.schedule import Order
 from .kept_counts import plans_folder
@@ -45,8 +46,12 @@ class KeptPlans:
         )
         self.path: Path | None = None if folder is None else folder / f"{digest_of(goes_by)}.plan"
 
-    def read(self, planner_of: Callable[[int], Planner]) -> tuple[Planner, Plan, int | None] | None:
-        """The plan that is kept, and the bytes of its budget; None where there is no plan.
+    def read(
+        self, planner_of: Callable[[int], Planner]
+    ) -> tuple[Planner, Plan, int | None, Parts | None] | None:
+        """The plan that is kept, the bytes of its budget, and the parts in which a batch is taken.
+
+        None where there is no plan.
 
         Each number of a form of the program leads to its planner.
         """
@@ -55,7 +60,7 @@ class KeptPlans:
         try:
             data = json.loads(self.path.read_bytes())
             planner = planner_of(data["form"])
-            return planner, _plan(planner.program, data), data["budget"]
+            return planner, _plan(planner.program, data), data["budget"], _parts(data["parts"])
         except OSError:
             return None
         except (ValueError, KeyError, IndexError, TypeError) as error:
@@ -66,12 +71,20 @@ class KeptPlans:
             )
             return None
 
-    def write(self, plan: Plan, form: int, budget: int | None) -> None:
+    def write(self, plan: Plan, form: int, budget: int | None, parts: Parts | None = None) -> None:
         if self.path is None:
             return
-        data = {"form": form, "budget": budget, **_data(plan)}
+        data = {"form": form, "budget": budget, "parts": parts, **_data(plan)}
         with suppress(OSError):  # of a disk that is full, or a folder that has gone
             write_whole(self.path, json.dumps(data).encode())
+
+
+def _parts(data: Any) -> Parts | None:
+    """Parts as JSON has them."""
+    if data is None:
+        return None
+    number, axes = data
+    return Parts(int(number), tuple((str(name), int(axis)) for name, axis in axes))
 
 
 def _data(plan: Plan) -> dict[str, Any]:

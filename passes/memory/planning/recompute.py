@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from relaxjax.ir.expr import DataflowVar, Expr, Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, VarBinding
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import hide_unused_outputs
@@ -11,6 +12,15 @@ from relaxjax.ir.walk import substitute
 
 from ..program.program import Program
 from ..program.schedule import Task, Wait
+from .plan import Plan
+
+
+def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
+    """The module with a function that follows a plan."""
+    function = plan.program.function
+    if plan.changes:
+        function = recomputed(plan.program, plan.tasks)
+    return mod if function is mod[name] else mod.with_function(name, function)
 
 
 def recomputed(program: Program, tasks: Iterable[Task]) -> Function:

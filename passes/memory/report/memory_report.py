@@ -302,7 +302,8 @@ def planned_report(
     with lowering_for(mod.attrs.get(PLATFORM)):
         if policy != OFFLOAD:
             found = decided(mod, name, budget, policy, must_keep, must_recompute)
-            return report_of(mod, name, found, jax_bytes=jax_bytes)
+            if found.parts is None:
+                return report_of(mod, name, found, jax_bytes=jax_bytes)
         made = with_plan(mod, name, budget, policy, must_keep, must_recompute)
         written = read_plan(made, name)
     return report_of(written.mod, name, written.decided, jax_bytes=jax_bytes)

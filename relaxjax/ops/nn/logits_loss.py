@@ -52,9 +52,15 @@ def _read_at_once(picked: Any, logits: Any) -> Any:
     if not isinstance(logits.size, int) or logits.size < _MANY:
         return picked
     flat = picked.reshape(-1)
-    places = lax.iota(jnp.int32, flat.size)
-    room = jnp.zeros_like(flat)
-    held = room.at[places].set(flat, indices_are_sorted=True, unique_indices=True)
+    held = lax.scatter(
+        jnp.zeros_like(flat),
+        lax.broadcasted_iota(jnp.int32, (flat.size, 1), 0),
+        flat,
+        lax.ScatterDimensionNumbers((), (0,), (0,)),
+        indices_are_sorted=True,
+        unique_indices=True,
+        mode="promise_in_bounds",
+    )
     return held.reshape(picked.shape)
 
 

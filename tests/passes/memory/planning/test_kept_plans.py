@@ -176,7 +176,7 @@ def test_an_argument_that_waits_is_kept_as_well() -> None:
     plan = replace(planner.none, orders=(Order((x, False), moment, moment),))
     kept = kept_plans.KeptPlans(mod, (ADJOINT,))
     kept.write(plan, 0, None)
-    assert kept.read(lambda _: planner) == (planner, plan, None)
+    assert kept.read(lambda _: planner) == (planner, plan, None, None)
 
 
 def test_a_plan_of_a_step_whose_caller_keeps_its_state_is_kept(folder: Path) -> None:

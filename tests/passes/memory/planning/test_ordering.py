@@ -15,9 +15,9 @@ from relaxjax.passes import ChannelsLast, Gradient, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.planning.ordering import ordered
 from relaxjax.passes.memory.planning.planner import Planner, in_order
+from relaxjax.passes.memory.planning.recompute import rematerialized
 from relaxjax.passes.memory.program.program import Program
 from relaxjax.passes.memory.program.schedule import Order, schedule
-from relaxjax.passes.memory.rematerialize import rematerialized
 
 ADJOINT = "main_adjoint"
 TWO_PRODUCTS = """

@@ -16,9 +16,9 @@ from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.ops.platform import lowering_for
 from relaxjax.passes import Rematerialize
 from relaxjax.passes.memory.planning.planner import Planner
+from relaxjax.passes.memory.planning.recompute import rematerialized
 from relaxjax.passes.memory.program.matrix_rows import with_matrix_rows
 from relaxjax.passes.memory.program.program import Program
-from relaxjax.passes.memory.rematerialize import rematerialized
 
 PRODUCT = 'dimension_numbers=[[[1], [0]], [[], []]], preferred_element_type="float32"'
 TYPES = {"x": (6, 4), "w": (4, 8), "v": (8, 4), "bias": (1, 1, 8), "rows": (2, 3, 1)}

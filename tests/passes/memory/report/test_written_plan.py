@@ -7,7 +7,8 @@ import relaxjax
 from relaxjax.ir import IRModule, assert_structural_equal
 from relaxjax.passes import Gradient, LegalizeOps, MemoryPlanError, Rematerialize
 from relaxjax.passes.differentiation.gradient import function_of
-from relaxjax.passes.memory.rematerialize import decided, rematerialized
+from relaxjax.passes.memory.planning.recompute import rematerialized
+from relaxjax.passes.memory.rematerialize import decided
 from relaxjax.passes.memory.report.written_plan import read_plan
 
 SCRIPT = """

@@ -14,8 +14,8 @@ from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import ChannelsLast, Gradient, LegalizeOps
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.planning.planner import Planner
+from relaxjax.passes.memory.planning.recompute import rematerialized
 from relaxjax.passes.memory.program.program import Program
-from relaxjax.passes.memory.rematerialize import rematerialized
 
 ADJOINT = "main_adjoint"
 

@@ -1,0 +1,313 @@
+"""Which values of a program are of a part of the batch, and which are sums over it."""
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding, Function, MatchCast
+from relaxjax.ir.infer import is_pure_call
+from relaxjax.ir.op import operator_name
+from relaxjax.ir.walk import free_vars
+
+from .kinds import (
+    AFTER,
+    TOTAL,
+    WHOLE,
+    Along,
+    Batch,
+    Kind,
+    MixedError,
+    Numbered,
+    Taken,
+    dims_of,
+    is_of_parts,
+)
+from .rules import RULES, linear, reduced
+
+# Whether a value is known to be zeros, and of a tuple which fields are.
+Zeros: TypeAlias = bool | tuple["Zeros", ...]
+
+LOOPS = frozenset({"relax.scan", "lax.scan"})
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of the program: the function of a step, and the kinds of what that takes and gives.
+
+    It takes `consts`, which are the same in all steps, `carries`, which go from one to the next,
+    and the rows of stacks; it gives carries and rows of other stacks.
+    """
+
+    step: Function
+    reading: "Reading"
+    consts: tuple[Kind, ...]
+    carries: tuple[Kind, ...]
+    stacks: tuple[Kind, ...]
+    rows: tuple[Kind, ...]  # those that a step gives
+
+
+class Reading:
+    """The kinds of the values of a function, those of its parameters being known.
+
+    `inside` are the values that are computed in the loop over the parts: whatever depends on one.
+    A function that is the step of a loop is read within an `outer` reading. There, `zeros` tells of
+    parameters that are known to be zeros.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        params: Mapping[Var, Kind],
+        outer: "Reading | None" = None,
+        zeros: Mapping[Var, Zeros] | None = None,
+    ) -> None:
+        self.batch, self.outer, self.zeros = batch, outer, dict(zeros or {})
+        self.kinds: MutableMapping[Var, Kind] = dict(params)
+        self.values: MutableMapping[Var, Expr] = {}
+        self.inside = {var for var, kind in params.items() if is_of_parts(kind)}
+        if outer is not None:
+            self.kinds = ChainMap(dict(params), dict(outer.kinds))
+            self.values = ChainMap({}, dict(outer.values))
+            self.inside = {*params, *outer.inside}
+        self.taken: dict[Var, Taken] = {}
+        self.loops: dict[Var, Loop] = {}
+        self.steps: set[Var] = set()  # the functions of loops, which are written where these are
+
+    def read(self, bindings: Iterable[Binding]) -> None:
+        for binding in bindings:
+            var, value = binding.var, binding.value
+            self.values[var] = value
+            if any(one in self.inside for one in free_vars(value)):
+                self.inside.add(var)
+            try:
+                self.kinds[var] = self._kind_of(binding)
+            except MixedError as error:
+                raise (MixedError(binding) if error.binding is None else error) from None
+
+    def kind(self, expr: Expr) -> Kind:
+        if isinstance(expr, Var):
+            return self.kinds.get(expr, WHOLE)
+        if isinstance(expr, Tuple):
+            return tuple(map(self.kind, expr.fields))
+        return WHOLE
+
+    def _kind_of(self, binding: Binding) -> Kind:
+        value = binding.value
+        is_plain = not isinstance(binding, MatchCast)
+        match value:
+            case Var() | Tuple() if is_plain:
+                return self.kind(value)
+            case TupleGetItem() if is_plain:
+                kind = self.kind(value.tuple_value)
+                return kind[value.index] if isinstance(kind, tuple) else kind
+            case Call():
+                return self._of_call(binding.var, value)
+            case Function():  # which is read where it is called
+                return WHOLE
+        if any(is_of_parts(self.kind(var)) for var in free_vars(value)):
+            raise MixedError
+        return WHOLE
+
+    def _of_call(self, var: Var, call: Call) -> Kind:
+        name = operator_name(call) or ""
+        if name in LOOPS:
+            found = self._of_loop(var, call, name)
+            if found is not None:
+                return found
+        is_inside = var in self.inside
+        captured = [one for arg in call.args for one in self._captured(arg)]
+        if is_inside and (not is_pure_call(call) or any(map(self._is_of_parts, captured))):
+            raise MixedError
+        kinds = tuple(map(self.kind, call.args))
+        if not any(map(is_of_parts, kinds)):
+            return WHOLE
+        taken = self._taken(call, name, kinds)
+        if taken is None:
+            raise MixedError
+        self.taken[var] = taken
+        return taken.result
+
+    def _is_of_parts(self, var: Var) -> bool:
+        return is_of_parts(self.kind(var))
+
+    def _captured(self, arg: Expr) -> Sequence[Var]:
+        """What a function that is an argument reads of what is around it."""
+        value = self.values.get(arg) if isinstance(arg, Var) else None
+        return free_vars(value) if isinstance(value, Function) else ()
+
+    def _taken(self, call: Call, name: str, kinds: tuple[Kind, ...]) -> Taken | None:
+        if name == "relax.grad.delay":
+            return Taken(kinds, kinds[0])
+        if any(isinstance(kind, Along) for kind in kinds):
+            taken = self._by_rule(call, name, kinds)
+            return taken if taken is not None and self._fit(call.args, kinds, taken.args) else None
+        if AFTER not in kinds:
+            taken = linear(call, kinds, self.is_zero)
+            if taken is not None:
+                return taken
+        is_known_later = (
+            kind is not WHOLE or arg not in self.inside
+            for arg, kind in zip(call.args, kinds, strict=True)
+        )
+        return Taken(kinds, AFTER) if self.outer is None and all(is_known_later) else None
+
+    def _by_rule(self, call: Call, name: str, kinds: tuple[Kind, ...]) -> Taken | None:
+        if name == "lax.reduce":
+            return reduced(call, kinds, self._adds_up(call))
+        if name == "lax.scatter" and kinds[1] is WHOLE and self._is_each(call):
+            kind = kinds[0] if isinstance(kinds[0], Along) else kinds[2]
+            return Taken((kind, Numbered(0), kind), kind)
+        rule = RULES.get(name)
+        return None if rule is None else rule(call, kinds, self.batch)
+
+    def _adds_up(self, call: Call) -> bool:
+        """Whether a reduction of several tensors by a function is a sum of each."""
+        combine = self.values.get(call.args[0]) if isinstance(call.args[0], Var) else None
+        if not isinstance(combine, Function) or not isinstance(combine.body.body, Tuple):
+            return False
+        count = len(combine.params) // 2
+        if not all(map(self.is_zero, call.args[count + 1 :])):
+            return False
+        bound: dict[Expr, Expr] = {b.var: b.value for b in combine.body.bindings()}
+        return all(
+            isinstance(value := bound.get(var), Call)
+            and operator_name(value) == "lax.add"
+            and value.args == (combine.params[at], combine.params[count + at])
+            for at, var in enumerate(combine.body.body.fields)
+        )
+
+    def _is_each(self, call: Call) -> bool:
+        """Whether numbers are written at all places of a row, one after the other."""
+        places = self.values.get(call.args[1]) if isinstance(call.args[1], Var) else None
+        if not isinstance(places, Call) or operator_name(places) != "lax.iota":
+            return False
+        row, _, numbers = map(dims_of, call.args)
+        shape = tuple(places.attrs["shape"])
+        return row == numbers and shape == (*row, 1) and places.attrs["dimension"] == 0
+
+    def _fit(
+        self, args: Sequence[Expr | None], kinds: Sequence[Kind], wanted: Sequence[Kind]
+    ) -> bool:
+        """Whether arguments of some kinds can be taken as of others."""
+        return all(map(self._fits, args, kinds, wanted))
+
+    def _fits(self, arg: Expr | None, kind: Kind, wanted: Kind) -> bool:
+        if kind == wanted:
+            return True
+        if isinstance(wanted, tuple):
+            kinds = kind if isinstance(kind, tuple) else (kind,) * len(wanted)
+            fields = arg.fields if isinstance(arg, Tuple) else (None,) * len(wanted)
+            return self._fit(fields, kinds, wanted)
+        if kind is not WHOLE:
+            return False
+        return self.is_zero(arg) if wanted is TOTAL else isinstance(wanted, Along | Numbered)
+
+    def is_zero(self, expr: Expr | None) -> bool:
+        """Whether all numbers are known to be zeros."""
+        return self._zeros(expr) is True
+
+    def _zeros(self, expr: Expr | None) -> Zeros:
+        if isinstance(expr, Var):
+            if expr in self.zeros:
+                return self.zeros[expr]
+            expr = self.values.get(expr)
+        match expr:
+            case Var():
+                return self._zeros(expr)
+            case Constant():
+                data = np.asarray(expr.data)
+                return data.size <= 1 and not data.any()
+            case Tuple():
+                return tuple(map(self._zeros, expr.fields))
+            case TupleGetItem():
+                zeros = self._zeros(expr.tuple_value)
+                return zeros[expr.index] if isinstance(zeros, tuple) else zeros
+            case Call() if operator_name(expr) in ("lax.broadcast_in_dim", "relax.grad.delay"):
+                return self._zeros(expr.args[0])
+        return False
+
+    def _of_loop(self, var: Var, call: Call, name: str) -> Kind | None:
+        """The kind of what a loop gives; None where nothing in it is of a part."""
+        step = self.values.get(call.args[0]) if isinstance(call.args[0], Var) else None
+        if not isinstance(step, Function):
+            return None
+        consts, count = 0, 1
+        if name == "lax.scan":
+            consts, count = call.attrs["num_consts"], call.attrs["num_carry"]
+        args = call.args[1:]
+        kinds = tuple(map(self.kind, args))
+        if not any(map(is_of_parts, kinds)) and not any(map(self._is_of_parts, free_vars(step))):
+            return None
+        first, starts = kinds[consts : consts + count], args[consts : consts + count]
+        carries, reading = self._carried(step, kinds, consts, first, starts)
+        result = reading.kind(step.body.body)
+        assert isinstance(result, tuple)
+        ends = step.body.body.fields if isinstance(step.body.body, Tuple) else [None] * len(result)
+        if not self._fit(starts, first, carries) or not reading._fit(ends, result, carries):
+            raise MixedError
+        assert isinstance(call.args[0], Var)
+        self.steps.add(call.args[0])
+        rows = result[count:]
+        stacks = kinds[consts + count :]
+        self.loops[var] = Loop(step, reading, kinds[:consts], carries, stacks, rows)
+        return (*carries, *map(_stack, rows))
+
+    def _carried(
+        self,
+        step: Function,
+        kinds: tuple[Kind, ...],
+        consts: int,
+        carries: tuple[Kind, ...],
+        starts: Sequence[Expr],
+    ) -> tuple[tuple[Kind, ...], "Reading"]:
+        """The kinds of what goes from one step to the next, and the reading of a step by them."""
+        count = len(carries)
+        rows = tuple(map(_row, kinds[consts + count :]))
+        # At first, what starts as zeros may become a sum.
+        zeros = dict(
+            zip(step.params[consts : consts + count], map(self._zeros, starts), strict=True)
+        )
+        while True:
+            params = dict(zip(step.params, (*kinds[:consts], *carries, *rows), strict=True))
+            reading = Reading(self.batch, params, self, zeros)
+            reading.read(step.body.bindings())
+            result = reading.kind(step.body.body)
+            if not isinstance(result, tuple):
+                raise MixedError
+            joined = tuple(map(_joined, carries, result[:count]))
+            if joined == carries and not zeros:
+                return carries, reading
+            carries, zeros = joined, {}
+
+
+def _row(kind: Kind) -> Kind:
+    """What a step of a loop gets of a stack."""
+    if isinstance(kind, tuple):
+        return tuple(map(_row, kind))
+    if isinstance(kind, Along):
+        if kind.axis == 0:
+            raise MixedError
+        return Along(kind.axis - 1, kind.outer)
+    return kind
+
+
+def _stack(kind: Kind) -> Kind:
+    """What a loop makes of what each step gives."""
+    if isinstance(kind, tuple):
+        return tuple(map(_stack, kind))
+    return Along(kind.axis + 1, kind.outer) if isinstance(kind, Along) else kind
+
+
+def _joined(before: Kind, after: Kind) -> Kind:
+    """The kind of what goes from one step of a loop to the next."""
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return tuple(map(_joined, before, after))
+    if before is WHOLE:
+        return after
+    if after is WHOLE or after == before:
+        return before
+    raise MixedError

@@ -1,0 +1,154 @@
+"""Policies that take a batch in parts where that saves memory: which, and what they compute."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from parsing import parse_main
+
+import relaxjax
+from relaxjax.ops.platform import chosen_platform
+from relaxjax.passes import Rematerialize
+from relaxjax.passes.memory.batch.choosing import batches, counts
+from relaxjax.passes.memory.planning import kept_counts
+
+pytestmark = pytest.mark.skipif(chosen_platform() != "cpu", reason="it is for CPUs")
+
+ADJOINT = "loss_adjoint"
+WIDTH, LAYERS, SAMPLES = 128, 8, 1024
+
+
+def loss(params: Any, x: Any, y: Any) -> Any:
+    for weight in params:
+        x = x + jnp.tanh(x @ weight)
+    return ((x - y) ** 2).mean()
+
+
+def normed(params: Any, x: Any, y: Any) -> Any:
+    """Each layer takes the mean of the batch."""
+    for weight in params:
+        x = x + jnp.tanh(x @ weight)
+        x = x - x.mean(0, keepdims=True)
+    return ((x - y) ** 2).mean()
+
+
+def arguments() -> Any:
+    rng = np.random.default_rng(0)
+    params = [0.1 * rng.normal(size=(WIDTH, WIDTH)).astype("float32") for _ in range(LAYERS)]
+    x, y = rng.normal(size=(2, SAMPLES, WIDTH)).astype("float32")
+    return params, x, y
+
+
+@pytest.fixture(autouse=True)
+def _no_plans_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_counts, "plans_folder", lambda: None)
+
+
+@pytest.mark.parametrize("policy", ["balanced", "minimal"])
+def test_a_batch_is_taken_in_parts(policy: str) -> None:
+    made = relaxjax.value_and_grad(loss, memory_policy=policy)
+    given = arguments()
+    script = made.module(*given).script()
+    assert "length=4" in script
+    assert f'R.Tensor(({SAMPLES}, {WIDTH}), dtype="float32") = L.tanh' not in script
+    chex.assert_trees_all_close(
+        jax.jit(made)(*given), jax.value_and_grad(loss)(*given), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_memory_falls() -> None:
+    given = arguments()
+
+    def taken(policy: str | None) -> int:
+        made = jax.jit(relaxjax.value_and_grad(loss, memory_policy=policy))
+        memory = made.lower(*given).compile().memory_analysis()
+        assert memory is not None
+        return memory.temp_size_in_bytes
+
+    assert taken("balanced") < 0.5 * taken("free")
+
+
+def test_a_whole_step_takes_it_in_parts() -> None:
+    params, *batch = arguments()
+    results = []
+    for policy in ("balanced", "none"):
+        init, step = relaxjax.train_step(
+            lambda params, batch: loss(params, *batch), optax.adam(1e-2), memory_policy=policy
+        )
+        state = init(params)
+        for _ in range(2):
+            state, value = step(state, batch)
+        results.append((state.params, value))
+    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-4)
+
+
+def test_the_report_tells_of_the_parts() -> None:
+    mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())
+    report = relaxjax.memory(mod, ADJOINT, policy="balanced")
+    whole = relaxjax.memory(mod, ADJOINT, policy="none")
+    assert report.peak < 0.5 * whole.peak
+    assert "parts" in str(report)
+
+
+def test_samples_that_are_mixed_stay_together() -> None:
+    made = relaxjax.value_and_grad(normed, memory_policy="balanced")
+    assert "R.scan" not in made.module(*arguments()).script()
+
+
+def test_what_somebody_decides_is_of_whole_values() -> None:
+    mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())
+    name = next(b.var.name for b in mod[ADJOINT].body.bindings() if "tanh" in str(b.value))
+    kept = Rematerialize(ADJOINT, policy="balanced", must_keep=[name])(mod)
+    assert "R.scan" not in kept.script()
+
+
+def test_a_plan_in_parts_is_kept_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())
+    monkeypatch.setattr("relaxjax.passes.memory.planning.kept_plans.plans_folder", lambda: tmp_path)
+    first = Rematerialize(ADJOINT, policy="balanced")(mod)
+    monkeypatch.setattr("relaxjax.passes.memory.rematerialize.in_parts", None)  # not asked again
+    again = Rematerialize(ADJOINT, policy="balanced")(mod)
+    assert first.script() == again.script()
+    assert "length=4" in again.script()
+
+
+def test_on_a_mesh_the_batch_is_in_parts_already() -> None:
+    mesh = jax.make_mesh((1,), ("data",))
+    mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())
+    with jax.sharding.set_mesh(mesh):
+        assert "R.scan" not in Rematerialize(ADJOINT, policy="balanced")(mod).script()
+
+
+def test_which_axes_may_be_those_of_a_batch() -> None:
+    """What has no gradient, the last first; then second axes."""
+    mod = parse_main(
+        "s = L.reduce_sum(x, axes=[0, 1])\nreturn s, (w,)", w=(4, 3), m=(5,), x=(4, 6), y=(4, 6)
+    )
+    found = [{var.name: axis for var, axis in axes.items()} for axes in batches(mod["main"])]
+    assert found == [{"x": 0, "y": 0}, {"m": 0}, {"x": 1, "y": 1}]
+
+
+def test_how_many_parts_are_worth_it() -> None:
+    mod = parse_main("return x", x=(4, 6))
+    function, mebibyte = mod["main"], 2**20
+    assert list(counts(function, 64, 100 * mebibyte)) == [8, 4, 2]
+    assert list(counts(function, 12, 100 * mebibyte)) == [6, 4, 3, 2]
+    assert list(counts(function, 64, 5 * mebibyte)) == [4, 2]  # a part of less is not
+    assert list(counts(function, 4, 100 * mebibyte)) == [2]  # nor is one of one sample
+    assert list(counts(function, 2, 100 * mebibyte)) == []
+
+
+def test_long_loops_are_taken_in_two_parts() -> None:
+    def recurrent(weight: Any, x: Any) -> Any:
+        def step(state: Any, row: Any) -> Any:
+            return jnp.tanh(row + state @ weight), None
+
+        return jax.lax.scan(step, jnp.zeros_like(x[0]), x)[0].mean()
+
+    x = jnp.zeros((16, 64, 8))
+    mod = relaxjax.value_and_grad(recurrent).module(jnp.eye(8), x)
+    assert list(counts(mod[ADJOINT], 64, 100 * 2**20)) == [2]
