@@ -13,6 +13,7 @@ from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.op import operator_name
 from relaxjax.ir.walk import free_vars
 
+from ..program.step import size_of
 from .kinds import (
     AFTER,
     TOTAL,
@@ -30,6 +31,9 @@ from .rules import RULES, linear, reduced
 
 # Whether a value is known to be zeros, and of a tuple which fields are.
 Zeros: TypeAlias = bool | tuple["Zeros", ...]
+
+# What is computed before the loop takes at most so many times the bytes of the batch.
+_EARLY = 4
 
 LOOPS = frozenset({"relax.scan", "lax.scan"})
 
@@ -54,8 +58,9 @@ class Reading:
     """The kinds of the values of a function, those of its parameters being known.
 
     `inside` are the values that are computed in the loop over the parts: whatever depends on one.
-    A function that is the step of a loop is read within an `outer` reading. There, `zeros` tells of
-    parameters that are known to be zeros.
+    What samples need of all samples is computed before that, whole, if it takes few bytes: such
+    bindings are `early`. A function that is the step of a loop is read within an `outer` reading.
+    There, `zeros` tells of parameters that are known to be zeros.
     """
 
     def __init__(
@@ -73,20 +78,55 @@ class Reading:
             self.kinds = ChainMap(dict(params), dict(outer.kinds))
             self.values = ChainMap({}, dict(outer.values))
             self.inside = {*params, *outer.inside}
+        self.room = _EARLY * sum(size_of(var) for var in self.inside)
+        self.early: set[Var] = set()
         self.taken: dict[Var, Taken] = {}
         self.loops: dict[Var, Loop] = {}
         self.steps: set[Var] = set()  # the functions of loops, which are written where these are
 
     def read(self, bindings: Iterable[Binding]) -> None:
         for binding in bindings:
-            var, value = binding.var, binding.value
-            self.values[var] = value
-            if any(one in self.inside for one in free_vars(value)):
-                self.inside.add(var)
-            try:
-                self.kinds[var] = self._kind_of(binding)
-            except MixedError as error:
-                raise (MixedError(binding) if error.binding is None else error) from None
+            self._read(binding)
+
+    def _read(self, binding: Binding) -> None:
+        var, value = binding.var, binding.value
+        self.values[var] = value
+        if any(one in self.inside for one in free_vars(value)):
+            self.inside.add(var)
+        try:
+            self.kinds[var] = self._kind_of(binding)
+        except MixedError as error:
+            if self.outer is None and self._is_read_early(binding):
+                return
+            raise (MixedError(binding) if error.binding is None else error) from None
+
+    def _is_read_early(self, binding: Binding) -> bool:
+        """Whether what mixes samples can be known before the loop: sums that it takes, or all."""
+        used = free_vars(binding.value)
+        used = (*used, *(one for var in used for one in self._captured(var)))
+        sums = [var for var in used if self.kind(var) in (TOTAL, AFTER)]
+        if not sums:
+            return self._is_early(binding.var)
+        if not all(map(self._is_early, sums)):
+            return False
+        self._read(binding)
+        return True
+
+    def _is_early(self, var: Var) -> bool:
+        """Let a value be computed whole before the loop, if what it needs takes little room."""
+        needed, waiting = set(self.early), [var]
+        while waiting:
+            one = waiting.pop()
+            if one in self.values and one in self.inside and one not in needed:
+                needed.add(one)
+                waiting += free_vars(without_delay(self.values[one]))
+        is_pure = (is_pure_call(v) for n in needed if isinstance(v := self.values[n], Call))
+        if sum(map(size_of, needed)) > self.room or not all(is_pure):
+            return False
+        self.early = needed
+        self.kinds[var] = WHOLE
+        self.inside.discard(var)
+        return True
 
     def kind(self, expr: Expr) -> Kind:
         if isinstance(expr, Var):
@@ -282,6 +322,13 @@ class Reading:
             if joined == carries and not zeros:
                 return carries, reading
             carries, zeros = joined, {}
+
+
+def without_delay(value: Expr) -> Expr:
+    """A value that need not wait."""
+    if isinstance(value, Call) and operator_name(value) == "relax.grad.delay":
+        return value.args[0]
+    return value
 
 
 def _row(kind: Kind) -> Kind:

@@ -26,7 +26,7 @@ from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindi
 
 from .choosing import batches
 from .kinds import AFTER, TOTAL, Along, Batch, Kind, MixedError, dims_of
-from .reading import Reading
+from .reading import Reading, without_delay
 from .writing import PartWriter
 
 # A sum over the parts would be rounded at each of them.
@@ -181,12 +181,18 @@ class _Split:
 
     def _parted(self) -> tuple[list[Binding], list[Binding], list[Binding]]:
         """What is computed before the loop, in it, and after it."""
-        found: tuple[list[Binding], list[Binding], list[Binding]] = [], [], []
+        before: list[Binding] = []
+        inside: list[Binding] = []
+        after: list[Binding] = []
         for binding in self.old.body.bindings():
-            is_late = _has(self.reading.kind(binding.var), AFTER)
-            is_inside = binding.var in self.reading.inside
-            found[2 if is_late else int(is_inside)].append(binding)
-        return found
+            var, value = binding.var, binding.value
+            is_early = var in self.reading.early
+            if is_early or var not in self.reading.inside:
+                before.append(replace(binding, value=without_delay(value)) if is_early else binding)
+            if var in self.reading.inside:
+                is_late = _has(self.reading.kind(var), AFTER)
+                (after if is_late and not is_early else inside).append(binding)
+        return before, inside, after
 
     @cached_property
     def found(self) -> list[_Tensor]:

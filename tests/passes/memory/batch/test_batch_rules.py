@@ -95,8 +95,8 @@ SPLIT: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "back from steps": (
         (
-            "y = L.reshape(L.exp(L.reshape(L.transpose(x, permutation=[1, 0, 2]), new_sizes=[12, 2])), "
-            "new_sizes=[3, 4, 2])"
+            "f = L.reshape(L.transpose(x, permutation=[1, 0, 2]), new_sizes=[12, 2])\n"
+            "y = L.reshape(L.exp(f), new_sizes=[3, 4, 2])"
         ),
         {"x": (4, 3, 2)},
     ),
@@ -301,9 +301,12 @@ def axes(types: dict[str, Any]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("body", "types"), SPLIT.values(), ids=SPLIT)
-def test_a_part_is_computed_as_the_whole(body: str, types: dict[str, Any]) -> None:
+def test_a_part_is_computed_as_the_whole(
+    body: str, types: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     mod, given = module(body, types), arguments(types)
     wanted = to_jax(mod, "main")(*given)
+    monkeypatch.setattr("relaxjax.passes.memory.batch.reading._EARLY", 0)
     for parts in (2, 4):
         split = SplitBatch("main", parts, axes(types))(mod)
         chex.assert_trees_all_close(to_jax(split, "main")(*given), wanted, rtol=1e-5)
@@ -383,7 +386,10 @@ MIXED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("body", "types", "name"), MIXED.values(), ids=MIXED)
-def test_what_mixes_samples_is_an_error(body: str, types: dict[str, Any], name: str) -> None:
+def test_what_mixes_samples_is_an_error(
+    body: str, types: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mod = module(body, types)
+    monkeypatch.setattr("relaxjax.passes.memory.batch.reading._EARLY", 0)
     with pytest.raises(ValueError, match=f"in parts, because `{name}` is computed of several"):
         SplitBatch("main", 2, axes(types))(mod)
