@@ -14,10 +14,9 @@ from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .batch.split_batch import in_equal_parts
 from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
-from .parts_of_batch import in_parts
+from .parts_of_batch import in_parts, split_as, within_limit
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
 from .planning.decisions import Decided, by_default, by_policy, within_budget
 from .planning.estimate import is_worth_a_plan
@@ -67,6 +66,10 @@ def Rematerialize(
     much as reading it, "balanced" up to an eighth of the program, "minimal" whatever saves memory,
     "none" nothing. All is kept where the peak is not predicted to fall by 15 %. `must_keep` and
     `must_recompute` decide for variables by their names.
+
+    By "balanced" and "minimal", an adjoint on one CPU takes its batch in parts, as by SplitBatch,
+    where that lowers the peak by 15 % more and a part is large enough to be computed in as little
+    time. A budget has it do so where no plan of the whole batch keeps it.
 
     "auto" is what training steps and `value_and_grad` take unless told otherwise: "free" where that
     takes no longer. That is on CPUs, where the peak is predicted to be 28 MiB or more, because a
@@ -195,16 +198,35 @@ def _decided(
     kept = plans.read(lambda number: forms.chooser(forms.module(number)).planner)
     if kept is not None:
         return Decided(*kept)
-    if budget is None:
-        found = by_policy(forms, level)
-        if not asked:  # for values as they are
-            found = in_parts(mod, name, caller, [by_default(forms), found])
+    if asked:  # for values as they are
+        found = by_policy(forms, level) if budget is None else within_budget(forms, budget)
+    elif budget is None:
+        found = in_parts(mod, name, caller, [by_default(forms), by_policy(forms, level)])
     else:
-        found = within_budget(forms, budget)
+        found = _within_budget(forms, budget)
     form = forms.number(found.planner.program)
     if form is not None:
         plans.write(found.plan, form, found.limit, found.parts)
     return found
+
+
+def _within_budget(forms: Forms, budget: Budget) -> Decided:
+    """What keeps a budget, with the batch in parts if nothing else does."""
+    mod, name, caller = forms.mod, forms.name, forms.caller
+    try:
+        return within_budget(forms, budget)
+    except MemoryPlanError:
+        everything = forms.chooser(mod)
+        limit = budget_in_bytes(budget, lambda: everything.bytes_of(everything.planner.none))
+
+        def taken(split: IRModule) -> int:
+            return temporary_bytes_of(split, name, caller)
+
+        plans = [by_default(forms), by_policy(forms, "balanced")]
+        found = within_limit(mod, name, caller, plans, limit, taken)
+        if found is None:
+            raise
+        return found
 
 
 def planner_of(
@@ -226,9 +248,7 @@ def planned(mod: IRModule, name: str, found: Decided) -> IRModule:
     goes_by = [chosen_platform()] if is_planned else []
     changed = rematerialized(mod, name, found.plan)
     if found.parts is not None:
-        function = function_of(changed, name)
-        split = in_equal_parts(changed, function, *found.parts.of(function))
-        changed = changed.with_function(name, split)
+        changed = split_as(changed, name, found.parts)
     if found.limit is not None:
         function = function_of(changed, name).with_attr(MEMORY_BUDGET, found.limit)
         changed = changed.with_function(name, function)

@@ -50,15 +50,15 @@ def batches(function: Function) -> Iterator[dict[Var, int]]:
             yield {var: axis for var, own in sizes.items() if own == size}
 
 
-def counts(function: Function, size: int, peak: int) -> Iterator[int]:
-    """Into how many parts a batch of some size may be split, most first.
+def counts(size: int) -> Iterator[int]:
+    """Into how many equal parts a batch of some size may be split, few first."""
+    return (count for count in range(2, min(_MOST, size // _FEWEST) + 1) if size % count == 0)
 
-    `peak` are the bytes that are alive at once where it is not.
-    """
+
+def is_quick(function: Function, count: int, peak: int) -> bool:
+    """Whether so many parts take about as long as the whole, of which `peak` bytes are alive."""
     most = _MOST_OF_LONG if _has_long_loops(function) else _MOST
-    for count in range(min(most, size // _FEWEST), 1, -1):
-        if size % count == 0 and peak >= count * _LEAST:
-            yield count
+    return count <= most and peak >= count * _LEAST
 
 
 def _has_long_loops(function: Function) -> bool:

@@ -12,8 +12,8 @@ from parsing import parse_main
 
 import relaxjax
 from relaxjax.ops.platform import chosen_platform
-from relaxjax.passes import Rematerialize
-from relaxjax.passes.memory.batch.choosing import batches, counts
+from relaxjax.passes import MemoryPlanError, Rematerialize
+from relaxjax.passes.memory.batch.choosing import batches, counts, is_quick
 from relaxjax.passes.memory.planning import kept_counts
 
 pytestmark = pytest.mark.skipif(chosen_platform() != "cpu", reason="it is for CPUs")
@@ -70,6 +70,16 @@ def test_memory_falls() -> None:
         return int(memory.temp_size_in_bytes)
 
     assert taken("balanced") < 0.5 * taken("free")
+
+
+def test_a_budget_that_no_plan_keeps_is_kept_in_parts() -> None:
+    given = arguments()
+    made = jax.jit(relaxjax.value_and_grad(loss, memory_budget="1500KiB"))
+    memory = made.lower(*given).compile().memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes <= 1500 * 2**10
+    with pytest.raises(MemoryPlanError, match="cannot be computed within"):
+        jax.jit(relaxjax.value_and_grad(loss, memory_budget="100KiB")).lower(*given)
 
 
 def test_a_whole_step_takes_it_in_parts() -> None:
@@ -132,14 +142,17 @@ def test_which_axes_may_be_those_of_a_batch() -> None:
     assert found == [{"x": 0, "y": 0}, {"m": 0}, {"x": 1, "y": 1}]
 
 
-def test_how_many_parts_are_worth_it() -> None:
-    mod = parse_main("return x", x=(4, 6))
-    function, mebibyte = mod["main"], 2**20
-    assert list(counts(function, 64, 100 * mebibyte)) == [8, 4, 2]
-    assert list(counts(function, 12, 100 * mebibyte)) == [6, 4, 3, 2]
-    assert list(counts(function, 64, 5 * mebibyte)) == [4, 2]  # a part of less is not
-    assert list(counts(function, 4, 100 * mebibyte)) == [2]  # nor is one of one sample
-    assert list(counts(function, 2, 100 * mebibyte)) == []
+def test_how_many_parts_there_may_be() -> None:
+    assert list(counts(64)) == [2, 4, 8]
+    assert list(counts(12)) == [2, 3, 4, 6]
+    assert list(counts(4)) == [2]  # a part has two samples
+    assert list(counts(2)) == []
+
+
+def test_a_part_of_few_bytes_takes_long() -> None:
+    function = parse_main("return x", x=(4, 6))["main"]
+    assert is_quick(function, 8, 8 * 2**20)
+    assert not is_quick(function, 8, 7 * 2**20)
 
 
 def test_long_loops_are_taken_in_two_parts() -> None:
@@ -151,4 +164,5 @@ def test_long_loops_are_taken_in_two_parts() -> None:
 
     x = jnp.zeros((16, 64, 8))
     mod = relaxjax.value_and_grad(recurrent).module(jnp.eye(8), x)
-    assert list(counts(mod[ADJOINT], 64, 100 * 2**20)) == [2]
+    assert is_quick(mod[ADJOINT], 2, 100 * 2**20)
+    assert not is_quick(mod[ADJOINT], 4, 100 * 2**20)
