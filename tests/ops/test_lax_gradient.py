@@ -132,6 +132,15 @@ def test_bounds_that_cross_give_the_upper_one() -> None:
     chex.assert_trees_all_equal(gradients, (jnp.zeros(3), jnp.zeros(3), jnp.ones(3)))
 
 
+def test_nan_that_is_clamped_has_no_gradient() -> None:
+    def seen(x: Any, low: Any, high: Any) -> Any:
+        return jnp.where(x == x, lax.clamp(low, x, high) ** 2, 0.0).sum()
+
+    args = jnp.array([jnp.nan, 0.5, 2.0]), jnp.zeros(3), jnp.ones(3)
+    gradients = relaxjax.grad(seen, (0, 1, 2))(*args)
+    chex.assert_trees_all_equal(gradients, jax.grad(seen, (0, 1, 2))(*args))
+
+
 def test_adjoints_are_nested_calls() -> None:
     x, y = adjoints(lambda x, y: x * y, X, X)
     assert str(x) == "L.mul(g, x1)"

@@ -146,3 +146,21 @@ def test_values_of_types_that_a_user_defines_are_refused(read: Callable[..., Any
     )
     with pytest.raises(UnsupportedPrimitiveError, match=message):
         read(loss, np.ones(2, "float32"))
+
+
+def test_a_composite_is_what_it_is_made_of() -> None:
+    wave: Callable[..., jax.Array] = jax.lax.composite(jnp.sin, "mine.wave")
+
+    @jax.custom_jvp
+    def differentiated(x: jax.Array) -> jax.Array:
+        return wave(x)
+
+    differentiated.defjvps(lambda tangent, result, x: tangent * jnp.cos(x))
+
+    def loss(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.sum(differentiated(x) * wave(y))
+
+    x, y = np.linspace(0, 1, 6, dtype="float32").reshape(2, 3)
+    found = relaxjax.value_and_grad(loss)(x, y)
+    expected = jax.value_and_grad(loss)(x, y)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5), found, expected)

@@ -134,7 +134,7 @@ BY_A_NUMBER: dict[str, set[str]] = {
     "relax.nn.softplus": {"gt"},
     "relax.polygamma": {"lt", "round"},
     "relax.power": {"eq"},
-    "relax.quantize": {"ge", "le"},
+    "relax.quantize": {"lt"},
     "relax.sinc": {"eq"},
 }
 # Of those the slope does not jump there: what is compared is a variance, a weight or a count, or

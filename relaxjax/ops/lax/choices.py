@@ -179,18 +179,21 @@ def _share(mine: Any, others: Any, tangent: Any) -> Any:
 def _of_bounds(low: Any, x: Any, high: Any, once: Callable[[Any], Any]) -> Any:
     """The shares of `x` strictly inside the bounds, and else of the bound that it reached.
 
-    Where the bounds cross, the result is the upper one.
+    Where the bounds cross, the result is the upper one. NaN has no share, as in JAX: by one, what
+    a loss masks behind the clamp would be NaN on its way back.
     """
-    below, above = once(x <= low), once(x >= high)
+    over, under = once(low < x), once(x < high)
 
     def inside(tangent: Any) -> Any:
-        return lax.select(below | above, jnp.zeros_like(tangent), tangent)
+        return lax.select(over & under, tangent, jnp.zeros_like(tangent))
 
     def of_low(tangent: Any) -> Any:
-        return lax.select(below & ~(low > high), tangent, jnp.zeros_like(tangent))
+        reached = ~over & (low <= high) & (x == x)
+        return lax.select(reached, tangent, jnp.zeros_like(tangent))
 
     def of_high(tangent: Any) -> Any:
-        return lax.select((above & ~below) | (low > high), tangent, jnp.zeros_like(tangent))
+        reached = (over & ~under) | (low > high)
+        return lax.select(reached, tangent, jnp.zeros_like(tangent))
 
     return of_low, inside, of_high
 

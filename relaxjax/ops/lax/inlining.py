@@ -40,6 +40,8 @@ _WRAPPERS = frozenset(
         # What newer JAX has for marks that say how a program is to be compiled, not what it gives.
         "xla_metadata_call",
         "program_order",
+        # A platform may have a form of its own for it, of the same meaning.
+        "composite",
     }
 )
 _PROGRAMS = ("jaxpr", "call_jaxpr", "callee", "fwd_jaxpr")
