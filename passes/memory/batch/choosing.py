@@ -11,6 +11,7 @@ from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.tuples import tensors_in
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import post_order
+from relaxjax.ops.cost_rules import byte_count
 from relaxjax.ops.loop_types import known_steps_of
 
 # A part has so many samples at least: XLA computes along axes of length 1 in other ways, and takes
@@ -62,10 +63,12 @@ def is_quick(function: Function, count: int, peak: int) -> bool:
 
 
 def _has_long_loops(function: Function) -> bool:
-    loops = (
-        e for e in post_order(function) if isinstance(e, Call) and e.op is get_op("relax.scan")
+    calls = (e for e in post_order(function) if isinstance(e, Call))
+    loops = (call for call in calls if call.op is get_op("relax.scan"))
+    return any(
+        (known_steps_of(loop) or _LONG) >= _LONG and byte_count(loop.args[1].ty) < _FEW_BYTES
+        for loop in loops
     )
-    return any((known_steps_of(loop) or _LONG) >= _LONG for loop in loops)
 
 
 def _data(function: Function) -> Mapping[Var, tuple[int, ...]]:
