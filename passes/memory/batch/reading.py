@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, MatchCast
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.op import operator_name
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.walk import free_vars
 
 from .kinds import (
@@ -24,6 +25,7 @@ from .kinds import (
     Numbered,
     Taken,
     dims_of,
+    has,
     is_of_parts,
 )
 from .rules import RULES, linear, reduced
@@ -75,7 +77,6 @@ class Reading:
             self.inside = {*params, *outer.inside}
         self.taken: dict[Var, Taken] = {}
         self.loops: dict[Var, Loop] = {}
-        self.steps: set[Var] = set()  # the functions of loops, which are written where these are
 
     def read(self, bindings: Iterable[Binding]) -> None:
         for binding in bindings:
@@ -84,7 +85,9 @@ class Reading:
             if any(one in self.inside for one in free_vars(value)):
                 self.inside.add(var)
             try:
-                self.kinds[var] = self._kind_of(binding)
+                self.kinds[var] = self._kind_of(var, value)
+                if isinstance(binding, MatchCast) and self._is_repeated(var):
+                    raise MixedError  # of a part, sizes may be others than those that it tells
             except MixedError as error:
                 raise (MixedError(binding) if error.binding is None else error) from None
 
@@ -95,20 +98,29 @@ class Reading:
             return tuple(map(self.kind, expr.fields))
         return WHOLE
 
-    def _kind_of(self, binding: Binding) -> Kind:
-        value = binding.value
-        is_plain = not isinstance(binding, MatchCast)
+    def _is_repeated(self, var: Var) -> bool:
+        """Whether a value is computed for each part anew."""
+        return self.outer is not None or var in self.inside
+
+    def reads_parts(self, var: Var) -> bool:
+        """Whether a value is of a part, or a function that reads such, itself or by another."""
+        value = self.values.get(var)
+        if isinstance(value, Function):
+            return any(self.reads_parts(one) for one in free_vars(value) if one is not var)
+        return is_of_parts(self.kind(var))
+
+    def _kind_of(self, var: Var, value: Expr) -> Kind:
         match value:
-            case Var() | Tuple() if is_plain:
+            case Var() | Tuple():
                 return self.kind(value)
-            case TupleGetItem() if is_plain:
+            case TupleGetItem():
                 kind = self.kind(value.tuple_value)
                 return kind[value.index] if isinstance(kind, tuple) else kind
             case Call():
-                return self._of_call(binding.var, value)
+                return self._of_call(var, value)
             case Function():  # which is read where it is called
                 return WHOLE
-        if any(is_of_parts(self.kind(var)) for var in free_vars(value)):
+        if any(map(self.reads_parts, free_vars(value))):
             raise MixedError
         return WHOLE
 
@@ -118,9 +130,9 @@ class Reading:
             found = self._of_loop(var, call, name)
             if found is not None:
                 return found
-        is_inside = var in self.inside
-        captured = [one for arg in call.args for one in self._captured(arg)]
-        if is_inside and (not is_pure_call(call) or any(map(self._is_of_parts, captured))):
+        functions = [v for v in free_vars(call) if isinstance(self.values.get(v), Function)]
+        is_impure = self._is_repeated(var) and not is_pure_call(call)
+        if is_impure or any(map(self.reads_parts, functions)):
             raise MixedError
         kinds = tuple(map(self.kind, call.args))
         if not any(map(is_of_parts, kinds)):
@@ -131,20 +143,14 @@ class Reading:
         self.taken[var] = taken
         return taken.result
 
-    def _is_of_parts(self, var: Var) -> bool:
-        return is_of_parts(self.kind(var))
-
-    def _captured(self, arg: Expr) -> Sequence[Var]:
-        """What a function that is an argument reads of what is around it."""
-        value = self.values.get(arg) if isinstance(arg, Var) else None
-        return free_vars(value) if isinstance(value, Function) else ()
-
     def _taken(self, call: Call, name: str, kinds: tuple[Kind, ...]) -> Taken | None:
         if name == "relax.grad.delay":
             return Taken(kinds, kinds[0])
         if any(isinstance(kind, Along) for kind in kinds):
             taken = self._by_rule(call, name, kinds)
-            return taken if taken is not None and self._fit(call.args, kinds, taken.args) else None
+            if taken is None or (taken.result is TOTAL and known_dtype(call) == "bool"):
+                return None
+            return taken if self._fit(call.args, kinds, taken.args) else None
         if AFTER not in kinds:
             taken = linear(call, kinds, self.is_zero)
             if taken is not None:
@@ -187,7 +193,8 @@ class Reading:
             return False
         row, _, numbers = map(dims_of, call.args)
         shape = tuple(places.attrs["shape"])
-        return row == numbers and shape == (*row, 1) and places.attrs["dimension"] == 0
+        is_row = len(row) == 1 and row == numbers
+        return is_row and shape == (*row, 1) and places.attrs["dimension"] == 0
 
     def _fit(
         self, args: Sequence[Expr | None], kinds: Sequence[Kind], wanted: Sequence[Kind]
@@ -240,7 +247,8 @@ class Reading:
             consts, count = call.attrs["num_consts"], call.attrs["num_carry"]
         args = call.args[1:]
         kinds = tuple(map(self.kind, args))
-        if not any(map(is_of_parts, kinds)) and not any(map(self._is_of_parts, free_vars(step))):
+        assert isinstance(call.args[0], Var)
+        if not any(map(is_of_parts, kinds)) and not self.reads_parts(call.args[0]):
             return None
         first, starts = kinds[consts : consts + count], args[consts : consts + count]
         carries, reading = self._carried(step, kinds, consts, first, starts)
@@ -249,10 +257,10 @@ class Reading:
         ends = step.body.body.fields if isinstance(step.body.body, Tuple) else [None] * len(result)
         if not self._fit(starts, first, carries) or not reading._fit(ends, result, carries):
             raise MixedError
-        assert isinstance(call.args[0], Var)
-        self.steps.add(call.args[0])
         rows = result[count:]
         stacks = kinds[consts + count :]
+        if has((*kinds, *carries, *rows), AFTER):  # what only goes through is not known in there
+            raise MixedError
         self.loops[var] = Loop(step, reading, kinds[:consts], carries, stacks, rows)
         return (*carries, *map(_stack, rows))
 
