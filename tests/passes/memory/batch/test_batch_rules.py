@@ -95,8 +95,8 @@ SPLIT: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "back from steps": (
         (
-            "y = L.reshape(L.exp(L.reshape(L.transpose(x, permutation=[1, 0, 2]), new_sizes=[12, 2])), "
-            "new_sizes=[3, 4, 2])"
+            "f = L.reshape(L.transpose(x, permutation=[1, 0, 2]), new_sizes=[12, 2])\n"
+            "y = L.reshape(L.exp(f), new_sizes=[3, 4, 2])"
         ),
         {"x": (4, 3, 2)},
     ),
