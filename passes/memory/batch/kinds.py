@@ -69,6 +69,8 @@ class Batch:
 
     def reshaped(self, old: Sequence[int], new: Sequence[int], kind: Along) -> Along | None:
         """Where the samples are in the same numbers of another shape, if along one axis."""
+        if 0 in old:  # which of its axes are the same cannot be told by sizes
+            return None
         around = math.prod(old[: kind.axis]) * kind.outer
         before = 1
         for axis, size in enumerate(new):
@@ -98,6 +100,11 @@ def dims_of(expr: Expr) -> tuple[int, ...]:
     if dims is None:
         raise MixedError
     return tuple(dims)
+
+
+def has(kind: Kind, one: Kind) -> bool:
+    """Whether a value, or a part of a tuple, is of that kind."""
+    return any(has(field, one) for field in kind) if isinstance(kind, tuple) else kind is one
 
 
 def is_of_parts(kind: Kind) -> bool:

@@ -1,7 +1,7 @@
 """Which values of a program are of a part of the batch, and which are sums over it."""
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, MatchCast
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.op import operator_name
+from relaxjax.ir.tensor_types import known_dtype
 from relaxjax.ir.walk import free_vars
 
 from ..program.step import size_of
@@ -25,6 +26,7 @@ from .kinds import (
     Numbered,
     Taken,
     dims_of,
+    has,
     is_of_parts,
 )
 from .rules import RULES, linear, reduced
@@ -58,8 +60,8 @@ class Reading:
     """The kinds of the values of a function, those of its parameters being known.
 
     `inside` are the values that are computed in the loop over the parts: whatever depends on one.
-    What samples need of all samples is computed before that, whole, if it takes few bytes: such
-    bindings are `early`. A function that is the step of a loop is read within an `outer` reading.
+    What samples need of all samples is `known` before that, if it takes few bytes: what it is
+    computed of is `early`. A function that is the step of a loop is read within an `outer` reading.
     There, `zeros` tells of parameters that are known to be zeros.
     """
 
@@ -79,38 +81,56 @@ class Reading:
             self.values = ChainMap({}, dict(outer.values))
             self.inside = {*params, *outer.inside}
         self.room = _EARLY * sum(size_of(var) for var in self.inside)
+        self.known: set[Var] = set()
         self.early: set[Var] = set()
         self.taken: dict[Var, Taken] = {}
         self.loops: dict[Var, Loop] = {}
-        self.steps: set[Var] = set()  # the functions of loops, which are written where these are
 
-    def read(self, bindings: Iterable[Binding]) -> None:
-        for binding in bindings:
-            self._read(binding)
+    def read(self, bindings: Sequence[Binding]) -> None:
+        at, params = 0, set(self.inside)
+        while at < len(bindings):
+            known = len(self.known)
+            self._read(bindings[at])
+            at += 1
+            if len(self.known) > known:  # which others may have read as a sum
+                at, self.inside = 0, set(params)
+                self.taken.clear()
+                self.loops.clear()
 
     def _read(self, binding: Binding) -> None:
         var, value = binding.var, binding.value
         self.values[var] = value
+        if var in self.known:
+            self.kinds[var] = WHOLE
+            return
         if any(one in self.inside for one in free_vars(value)):
             self.inside.add(var)
         try:
-            self.kinds[var] = self._kind_of(binding)
+            self.kinds[var] = self._kind_of(var, value)
+            if isinstance(binding, MatchCast) and self._is_repeated(var):
+                raise MixedError  # of a part, sizes may be others than those that it tells
         except MixedError as error:
-            if self.outer is None and self._is_read_early(binding):
+            if self.outer is None and self._is_known_early(binding):
                 return
             raise (MixedError(binding) if error.binding is None else error) from None
 
-    def _is_read_early(self, binding: Binding) -> bool:
+    def _is_known_early(self, binding: Binding) -> bool:
         """Whether what mixes samples can be known before the loop: sums that it takes, or all."""
-        used = free_vars(binding.value)
-        used = (*used, *(one for var in used for one in self._captured(var)))
-        sums = [var for var in used if self.kind(var) in (TOTAL, AFTER)]
-        if not sums:
-            return self._is_early(binding.var)
-        if not all(map(self._is_early, sums)):
-            return False
-        self._read(binding)
-        return True
+        sums = [var for var in self._read_by(binding.value) if self.kind(var) in (TOTAL, AFTER)]
+        return all(map(self._is_early, sums or [binding.var]))
+
+    def _read_by(self, value: Expr) -> set[Var]:
+        """The variables that a value reads, those of functions among them as well."""
+        found: set[Var] = set()
+        waiting = [*free_vars(value)]
+        while waiting:
+            var = waiting.pop()
+            if var not in found:
+                found.add(var)
+                of_function = self.values.get(var)
+                if isinstance(of_function, Function):
+                    waiting += free_vars(of_function)
+        return found
 
     def _is_early(self, var: Var) -> bool:
         """Let a value be computed whole before the loop, if what it needs takes little room."""
@@ -119,13 +139,12 @@ class Reading:
             one = waiting.pop()
             if one in self.values and one in self.inside and one not in needed:
                 needed.add(one)
-                waiting += free_vars(without_delay(self.values[one]))
+                waiting += self._read_by(without_delay(self.values[one]))
         is_pure = (is_pure_call(v) for n in needed if isinstance(v := self.values[n], Call))
         if sum(map(size_of, needed)) > self.room or not all(is_pure):
             return False
         self.early = needed
-        self.kinds[var] = WHOLE
-        self.inside.discard(var)
+        self.known.add(var)
         return True
 
     def kind(self, expr: Expr) -> Kind:
@@ -135,20 +154,26 @@ class Reading:
             return tuple(map(self.kind, expr.fields))
         return WHOLE
 
-    def _kind_of(self, binding: Binding) -> Kind:
-        value = binding.value
-        is_plain = not isinstance(binding, MatchCast)
+    def _is_repeated(self, var: Var) -> bool:
+        """Whether a value is computed for each part anew."""
+        return self.outer is not None or var in self.inside
+
+    def reads_parts(self, var: Var) -> bool:
+        """Whether a value is of a part, or a function that reads such, itself or by another."""
+        return any(is_of_parts(self.kind(one)) for one in self._read_by(var))
+
+    def _kind_of(self, var: Var, value: Expr) -> Kind:
         match value:
-            case Var() | Tuple() if is_plain:
+            case Var() | Tuple():
                 return self.kind(value)
-            case TupleGetItem() if is_plain:
+            case TupleGetItem():
                 kind = self.kind(value.tuple_value)
                 return kind[value.index] if isinstance(kind, tuple) else kind
             case Call():
-                return self._of_call(binding.var, value)
+                return self._of_call(var, value)
             case Function():  # which is read where it is called
                 return WHOLE
-        if any(is_of_parts(self.kind(var)) for var in free_vars(value)):
+        if any(map(self.reads_parts, free_vars(value))):
             raise MixedError
         return WHOLE
 
@@ -158,9 +183,9 @@ class Reading:
             found = self._of_loop(var, call, name)
             if found is not None:
                 return found
-        is_inside = var in self.inside
-        captured = [one for arg in call.args for one in self._captured(arg)]
-        if is_inside and (not is_pure_call(call) or any(map(self._is_of_parts, captured))):
+        functions = [v for v in free_vars(call) if isinstance(self.values.get(v), Function)]
+        is_impure = self._is_repeated(var) and not is_pure_call(call)
+        if is_impure or any(map(self.reads_parts, functions)):
             raise MixedError
         kinds = tuple(map(self.kind, call.args))
         if not any(map(is_of_parts, kinds)):
@@ -171,20 +196,14 @@ class Reading:
         self.taken[var] = taken
         return taken.result
 
-    def _is_of_parts(self, var: Var) -> bool:
-        return is_of_parts(self.kind(var))
-
-    def _captured(self, arg: Expr) -> Sequence[Var]:
-        """What a function that is an argument reads of what is around it."""
-        value = self.values.get(arg) if isinstance(arg, Var) else None
-        return free_vars(value) if isinstance(value, Function) else ()
-
     def _taken(self, call: Call, name: str, kinds: tuple[Kind, ...]) -> Taken | None:
         if name == "relax.grad.delay":
             return Taken(kinds, kinds[0])
         if any(isinstance(kind, Along) for kind in kinds):
             taken = self._by_rule(call, name, kinds)
-            return taken if taken is not None and self._fit(call.args, kinds, taken.args) else None
+            if taken is None or (taken.result is TOTAL and known_dtype(call) == "bool"):
+                return None
+            return taken if self._fit(call.args, kinds, taken.args) else None
         if AFTER not in kinds:
             taken = linear(call, kinds, self.is_zero)
             if taken is not None:
@@ -227,7 +246,8 @@ class Reading:
             return False
         row, _, numbers = map(dims_of, call.args)
         shape = tuple(places.attrs["shape"])
-        return row == numbers and shape == (*row, 1) and places.attrs["dimension"] == 0
+        is_row = len(row) == 1 and row == numbers
+        return is_row and shape == (*row, 1) and places.attrs["dimension"] == 0
 
     def _fit(
         self, args: Sequence[Expr | None], kinds: Sequence[Kind], wanted: Sequence[Kind]
@@ -280,7 +300,8 @@ class Reading:
             consts, count = call.attrs["num_consts"], call.attrs["num_carry"]
         args = call.args[1:]
         kinds = tuple(map(self.kind, args))
-        if not any(map(is_of_parts, kinds)) and not any(map(self._is_of_parts, free_vars(step))):
+        assert isinstance(call.args[0], Var)
+        if not any(map(is_of_parts, kinds)) and not self.reads_parts(call.args[0]):
             return None
         first, starts = kinds[consts : consts + count], args[consts : consts + count]
         carries, reading = self._carried(step, kinds, consts, first, starts)
@@ -289,10 +310,10 @@ class Reading:
         ends = step.body.body.fields if isinstance(step.body.body, Tuple) else [None] * len(result)
         if not self._fit(starts, first, carries) or not reading._fit(ends, result, carries):
             raise MixedError
-        assert isinstance(call.args[0], Var)
-        self.steps.add(call.args[0])
         rows = result[count:]
         stacks = kinds[consts + count :]
+        if has((*kinds, *carries, *rows), AFTER):  # what only goes through is not known in there
+            raise MixedError
         self.loops[var] = Loop(step, reading, kinds[:consts], carries, stacks, rows)
         return (*carries, *map(_stack, rows))
 
@@ -314,7 +335,7 @@ class Reading:
         while True:
             params = dict(zip(step.params, (*kinds[:consts], *carries, *rows), strict=True))
             reading = Reading(self.batch, params, self, zeros)
-            reading.read(step.body.bindings())
+            reading.read([*step.body.bindings()])
             result = reading.kind(step.body.body)
             if not isinstance(result, tuple):
                 raise MixedError

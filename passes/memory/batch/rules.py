@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.tensor_types import known_dtype
-from relaxjax.ir.types import is_float
+from relaxjax.ir.types import is_float, is_integer
 
-from .kinds import TOTAL, WHOLE, Along, Batch, Kind, Taken, dims_of
+from .kinds import AFTER, TOTAL, WHOLE, Along, Batch, Kind, Taken, dims_of
 from .product_rules import convolution, gather, product, scattered, written
 
 # What an operator makes of arguments of some kinds, None where it mixes samples.
@@ -41,9 +41,13 @@ def elementwise(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None
 
 
 def alike(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    """Several tensors of one shape, each of which gives one."""
-    taken = elementwise(call, kinds, batch)
-    return taken and replace(taken, result=(taken.result,) * len(kinds))
+    """Tensors of any shapes, each of which is given as it is."""
+    return None if AFTER in kinds else Taken(tuple(kinds), tuple(kinds))
+
+
+def bitcast(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
+    """The bits of each number as those of another; where sizes differ, they are of several."""
+    return elementwise(call, kinds, batch) if dims_of(call) == dims_of(call.args[0]) else None
 
 
 def broadcast(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
@@ -62,7 +66,7 @@ def reshape(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     assert isinstance(kind, Along)
     new = dims_of(call)
     result = batch.reshaped(dims_of(call.args[0]), new, kind)
-    if result is None:
+    if result is None or call.attrs.get("dimensions") is not None:  # an order of axes before that
         return None
     return Taken((kind,), result, {"new_sizes": list(batch.part_of(new, result))})
 
@@ -145,10 +149,11 @@ def split(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
 def unstack(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     (kind,) = kinds
     assert isinstance(kind, Along)
-    axis = call.attrs["axis"]
+    sizes = dims_of(call.args[0])
+    axis = call.attrs["axis"] % len(sizes)
     if kind.axis == axis:
         return None
-    return Taken((kind,), (_without(kind, [axis]),) * dims_of(call.args[0])[axis])
+    return Taken((kind,), (_without(kind, [axis]),) * sizes[axis])
 
 
 def stack(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
@@ -240,9 +245,16 @@ def windows(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     return Taken((kind,), kind) if is_one else None
 
 
-def _scaled(kinds: Sequence[Kind]) -> Taken | None:
-    """A product or quotient of a sum and what is the same for all parts."""
-    return Taken(tuple(kinds), TOTAL) if list(kinds).count(TOTAL) == 1 else None
+def _scaled(call: Call, kinds: Sequence[Kind]) -> Taken | None:
+    """A product or quotient of a sum and what is the same for all parts.
+
+    Integers are none: their quotients are rounded, and the bits that a sum of few has lost are not
+    those that its parts have lost.
+    """
+    is_one = list(kinds).count(TOTAL) == 1 and not any(
+        is_integer(known_dtype(arg)) for arg in call.args
+    )
+    return Taken(tuple(kinds), TOTAL) if is_one else None
 
 
 def linear(call: Call, kinds: Sequence[Kind], is_zero: Callable[[Expr], bool]) -> Taken | None:
@@ -261,7 +273,7 @@ def linear(call: Call, kinds: Sequence[Kind], is_zero: Callable[[Expr], bool]) -
     if name == "lax.convert_element_type" and not _keeps_bits(call):
         return None
     if name in _FACTORS:
-        return _scaled(kinds) if name != "lax.div" or kinds[1] is WHOLE else None
+        return _scaled(call, kinds) if name != "lax.div" or kinds[1] is WHOLE else None
     sums = _SUMS.get(name)
     if sums is None:
         return None
@@ -284,11 +296,14 @@ def linear(call: Call, kinds: Sequence[Kind], is_zero: Callable[[Expr], bool]) -
 
 
 def _keeps_bits(call: Call) -> bool:
-    """Whether numbers are converted to ones that tell them all apart."""
+    """Whether floats are converted to ones that tell them all apart.
+
+    Not so integers: a sum of few bits may have lost some that its parts have.
+    """
     old, new = known_dtype(call.args[0]), known_dtype(call)
-    if old is None or new is None:
+    if old is None or new is None or not (is_float(old) and is_float(new)):
         return False
-    return bool(jnp.promote_types(old, new) == jnp.dtype(new)) and is_float(old) == is_float(new)
+    return bool(jnp.promote_types(old, new) == jnp.dtype(new))
 
 
 _FACTORS = frozenset({"lax.mul", "lax.div", "lax.dot_general"})
@@ -309,17 +324,17 @@ _SUMS: Mapping[str, int] = {
 
 
 _ELEMENTWISE = """
-    abs acos acosh add add_any and_ asin asinh atan atan2 atanh bitcast_convert_type cbrt ceil clamp
-    complex conj convert_element_type copy cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1
-    floor ge gt imag integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg
-    nextafter not_ or_ pow real reduce_precision rem round rsqrt select_n shift_left
-    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
-    xor
+    abs acos acosh add add_any and_ asin asinh atan atan2 atanh cbrt ceil clamp complex conj
+    convert_element_type copy cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
+    imag integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not_ or_
+    pow real reduce_precision rem round rsqrt select_n shift_left shift_right_arithmetic
+    shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
 """
 
 RULES: dict[str, Rule] = {
     **{f"lax.{name}": elementwise for name in _ELEMENTWISE.split()},
     "lax.optimization_barrier": alike,
+    "lax.bitcast_convert_type": bitcast,
     "relax.grad.once": elementwise,
     "lax.broadcast_in_dim": broadcast,
     "lax.reshape": reshape,

@@ -25,7 +25,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 from .choosing import batches
-from .kinds import AFTER, TOTAL, Along, Batch, Kind, MixedError, dims_of
+from .kinds import AFTER, TOTAL, Along, Batch, Kind, MixedError, dims_of, has
 from .reading import Reading, without_delay
 from .writing import PartWriter
 
@@ -88,9 +88,9 @@ def in_equal_parts(
         del private[name]
     plain = canonical_bindings(inline_functions(function, private))
     reading = Reading(batch, {param: Along(axis) for param, axis in axes.items()})
-    reading.read(plain.body.bindings())
+    reading.read([*plain.body.bindings()])
     written = _Split(plain, reading, list(axes)).function()
-    return remove_all_unused(canonical_bindings(renew(written)[0]))
+    return remove_all_unused(canonical_bindings(renew(written, visible=True)[0]))
 
 
 def batch_size(axes: Mapping[Var, int]) -> int:
@@ -186,23 +186,27 @@ class _Split:
         after: list[Binding] = []
         for binding in self.old.body.bindings():
             var, value = binding.var, binding.value
-            is_early = var in self.reading.early
-            if is_early or var not in self.reading.inside:
-                before.append(replace(binding, value=without_delay(value)) if is_early else binding)
+            if var in self.reading.early:
+                before.append(replace(binding, value=without_delay(value)))
+            elif var not in self.reading.inside:
+                before.append(binding)
             if var in self.reading.inside:
-                is_late = _has(self.reading.kind(var), AFTER)
-                (after if is_late and not is_early else inside).append(binding)
+                (after if has(self.reading.kind(var), AFTER) else inside).append(binding)
         return before, inside, after
 
     @cached_property
-    def found(self) -> list[_Tensor]:
+    def needed(self) -> list[Var]:
+        """What is computed in the loop and needed after it."""
         inside = {binding.var for binding in self.inside}
         needed = [var for binding in self.after for var in free_vars(binding.value)]
         needed += free_vars(self.old.body.body)
+        return [var for var in dict.fromkeys(needed) if var in inside]
+
+    @cached_property
+    def found(self) -> list[_Tensor]:
         return [
             _Tensor(var, way, _at(self.reading.kind(var), way), ty)
-            for var in dict.fromkeys(needed)
-            if var in inside
+            for var in self.needed
             for way, ty in tensors_in(var.ty)
         ]
 
@@ -216,8 +220,11 @@ class _Split:
         found = [one for one in self.found if one.kind is not TOTAL]
         for one in found:
             if not isinstance(one.kind, Along):
-                raise MixedError(next(b for b in self.inside if b.var is one.var))
+                raise self._mixed(one.var)
         return found
+
+    def _mixed(self, var: Var) -> MixedError:
+        return MixedError(next(b for b in self.inside if b.var is var))
 
     def function(self) -> Function:
         with self.builder.scope(taken=[param.name for param in self.old.params]):
@@ -300,9 +307,11 @@ class _Split:
             if isinstance(ty, TupleType):
                 fields = (built(var, field, (*way, at)) for at, field in enumerate(ty.fields))
                 return Tuple(tuple(fields))
+            if (var, way) not in whole:  # no tensor
+                raise self._mixed(var)
             return whole[var, way]
 
-        return {one.var: built(one.var, one.var.ty, ()) for one in self.found}
+        return {var: built(var, var.ty, ()) for var in self.needed}
 
     def _joined(self, stack: Var, one: _Tensor) -> Expr:
         """The parts of a value as one."""
@@ -317,10 +326,6 @@ class _Split:
         builder = self.builder
         moved = get_op("lax.transpose")(builder.emit(reshaped(stack, apart)), permutation=order)
         return reshaped(builder.emit(moved), dims)
-
-
-def _has(kind: Kind, one: Kind) -> bool:
-    return any(_has(field, one) for field in kind) if isinstance(kind, tuple) else kind is one
 
 
 def _at(kind: Kind, way: Path) -> Kind:

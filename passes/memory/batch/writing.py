@@ -28,9 +28,9 @@ class PartWriter:
         self._parts: dict[tuple[Expr, Along | Numbered], Expr] = {}
 
     def write(self, binding: Binding) -> None:
-        """Emit what a binding is of the part; the step of a loop is written with the loop."""
+        """Emit what a binding is of the part; a step that reads one is written with its loop."""
         var, value, reading = binding.var, binding.value, self.reading
-        if var in reading.steps:
+        if isinstance(value, Function) and reading.reads_parts(var):
             return
         with self.builder.origin(binding.span, binding.derived_from):
             if var in reading.loops:

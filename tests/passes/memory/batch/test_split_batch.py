@@ -12,6 +12,7 @@ from jax import lax
 from parsing import parse_functions, parse_main
 
 import relaxjax
+from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.passes import SplitBatch
@@ -40,6 +41,7 @@ def check_split(loss: Any, params: Any, *batch: Any, parts: int = 2, axis: int =
     mod = relaxjax.value_and_grad(loss).module(params, *batch)
     names = [param.name for param in mod[ADJOINT].params][-len(batch) :]
     split = SplitBatch(ADJOINT, parts, dict.fromkeys(names, axis))(mod)
+    well_formed(split)
     wanted = jax.value_and_grad(loss)(params, *batch)
     value, gradients = to_jax(split, ADJOINT)(*jax.tree.leaves(params), *batch)
     chex.assert_trees_all_close(value, wanted[0], rtol=1e-5)
@@ -189,6 +191,21 @@ def test_what_samples_need_of_all_labels_is_known_before_the_loop() -> None:
     assert "L.reduce_sum(counts" in before
 
 
+def test_what_is_known_before_the_loop_is_no_sum_of_parts() -> None:
+    """Who read it as a sum before it was asked for by samples reads it whole as well."""
+    body = """
+    s = L.reduce_sum(w, axes=[0])
+    t = L.neg(s)
+    u = L.exp(s)
+    y = L.mul(L.broadcast_in_dim(u, shape=[4, 6], broadcast_dimensions=[]), x)
+    return y, t, u, s
+    """
+    mod = parse_main(body, x=(4, 6), w=(4,))
+    split = SplitBatch("main", 2, {"x": 0, "w": 0})(mod)
+    x, w = normal(4, 6), normal(4, seed=1)
+    chex.assert_trees_all_close(to_jax(split, "main")(x, w), to_jax(mod, "main")(x, w), rtol=1e-5)
+
+
 def test_what_a_loop_needs_of_all_labels_is_known_before_it() -> None:
     def loss(params: Any, x: Any, counts: Any) -> Any:
         total = counts.sum()
@@ -245,6 +262,149 @@ def test_a_sum_that_goes_through_a_loop() -> None:
 def test_loops_that_mix_samples(mod: IRModule, axis: int, no_room: None) -> None:
     with pytest.raises(ValueError, match="in parts, because `"):
         SplitBatch("main", 2, {"x": axis})(mod)
+
+
+# Closures, functions and loops, of `x` and what all samples share.
+CLOSURE = """
+@R.function
+def inner(a: R.Tensor((), "float32"), b: R.Tuple()) -> R.Tuple(R.Tensor((), "float32"), R.Tuple()):
+    return L.add(a, L.reduce_sum(x, axes=[0, 1])), ()
+
+@R.function
+def outer(a: R.Tensor((), "float32"), b: R.Tuple()) -> R.Tuple(R.Tensor((), "float32"), R.Tuple()):
+    found = R.scan(inner, a, (), length=2)
+    end = found[0]
+    return end, ()
+
+found = {call}
+s = found[0]
+y = L.mul(x, L.broadcast_in_dim(s, shape=[4, 6], broadcast_dimensions=[]))
+return y
+"""
+THROUGH = """
+@R.function
+def step(
+    carry: R.Tuple(R.Tensor((6,), "float32"), R.Tensor((4, 6), "float32")),
+    row: R.Tuple(R.Tensor((4, 6), "float32")),
+) -> R.Tuple(R.Tuple(R.Tensor((6,), "float32"), R.Tensor((4, 6), "float32")), R.Tuple()):
+    late = carry[0]
+    before = carry[1]
+    own = row[0]
+    after = L.add(before, own)
+    return (late, after), ()
+
+s = L.exp(L.reduce_sum(x, axes=[0, 1]))
+start = L.broadcast_in_dim(R.const(0.0, "float32"), shape=[4, 6], broadcast_dimensions=[])
+found = R.scan(step, (s, start), (x,))
+ends = found[0]
+y = L.exp(ends[1])
+return y, ends[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "sizes", "axis"),
+    [
+        (CLOSURE.format(call="R.scan(outer, w, (), length=3)"), (4, 6), 0),
+        (CLOSURE.format(call="outer(w, ())"), (4, 6), 0),
+        (THROUGH, (3, 4, 6), 1),
+        ("y = L.unstack(x, axis=-2)", (4, 2), 0),
+        ("y = L.reshape(x, new_sizes=[4, 6], dimensions=[1, 0])", (4, 6), 0),
+        ("y = L.reshape(x, new_sizes=[4, 0])", (0, 4), 1),
+        ("y = L.reshape(x, new_sizes=[6, 0])", (0, 6), 0),
+    ],
+    ids=[
+        *("a function that a function calls", "a function", "what is known after the loop"),
+        *("the second but last axis", "another order of axes", "nothing", "no samples"),
+    ],
+)
+def test_what_is_not_followed(body: str, sizes: tuple[int, ...], axis: int, no_room: None) -> None:
+    mod = parse_main(body if "return" in body else f"{body}\nreturn y", x=sizes, w=())
+    with pytest.raises(ValueError, match="in parts, because `"):
+        SplitBatch("main", 2, {"x": axis})(mod)
+
+
+# What is computed of x, of integers that are large for eight bits, and of a w of as many.
+OF_INTEGERS = {
+    "a quotient": "s = L.reduce_sum(x, axes=[0])\ny = L.div(s, L.add(s, w))\nz = L.div(s, w)",
+    "more bits": 'z = L.convert_element_type(L.reduce_sum(x, axes=[0]), new_dtype="int32")',
+    "a product of more bits": (
+        "z = L.dot_general(L.reduce_sum(x, axes=[0]), w, dimension_numbers=[[[0], [0]], [[], []]], "
+        'preferred_element_type="int32")'
+    ),
+    "a sum": "z = L.reduce_sum(x, axes=[0])",
+}
+
+
+@pytest.mark.parametrize("body", OF_INTEGERS.values(), ids=OF_INTEGERS)
+def test_sums_of_integers_that_wrap_around(body: str) -> None:
+    types = {"x": 'R.Tensor((8, 50), "int8")', "w": 'R.Tensor((50,), "int8")'}
+    mod = parse_main(f"{body}\nreturn z", **types)
+    rng = np.random.default_rng(0)
+    given = [rng.integers(50, 120, shape).astype("int8") for shape in ((8, 50), (50,))]
+    split = SplitBatch("main", 4, {"x": 0})(mod)
+    chex.assert_trees_all_equal(to_jax(split, "main")(*given), to_jax(mod, "main")(*given))
+
+
+def test_whether_any_sample_is_so_is_no_sum(no_room: None) -> None:
+    any_of = "y = L.dot_general(x, x, dimension_numbers=[[[0], [0]], [[], []]])\nreturn y"
+    mod = parse_main(any_of, x='R.Tensor((4, 3), "bool")')
+    with pytest.raises(ValueError, match="because `y` is computed of several"):
+        SplitBatch("main", 2, {"x": 0})(mod)
+
+
+def test_bits_of_several_numbers(no_room: None) -> None:
+    mod = parse_main(
+        'y = L.bitcast_convert_type(x, new_dtype="uint32")\nreturn y', x='R.Tensor((6, 4), "uint8")'
+    )
+    with pytest.raises(ValueError, match="because `y` is computed of several"):
+        SplitBatch("main", 2, {"x": 1})(mod)
+
+
+def test_a_barrier_of_other_shapes() -> None:
+    """What is behind one is summed up once, though it stands beside samples."""
+    mod = parse_main(
+        """
+        found = L.optimization_barrier(x, w)
+        left = L.reduce_sum(found[0], axes=[0, 1])
+        y = L.add(left, L.mul(left, L.reduce_sum(found[1], axes=[0])))
+        return y
+        """,
+        x=(4, 3),
+        w=(4,),
+    )
+    x, w = normal(4, 3), normal(4, seed=1)
+    split = SplitBatch("main", 2, {"x": 0})(mod)
+    chex.assert_trees_all_close(to_jax(split, "main")(x, w), to_jax(mod, "main")(x, w), rtol=1e-5)
+
+
+def test_a_step_of_two_loops_of_which_one_has_samples() -> None:
+    mod = parse_main(
+        """
+        @R.function
+        def outer(
+            a: R.Tensor((4, 6), "float32"), b: R.Tuple()
+        ) -> R.Tuple(R.Tensor((4, 6), "float32"), R.Tuple()):
+            @R.function
+            def inner(
+                a: R.Tensor((4, 6), "float32"), b: R.Tuple()
+            ) -> R.Tuple(R.Tensor((4, 6), "float32"), R.Tuple()):
+                return L.sin(a), ()
+
+            of_all = R.scan(inner, w, (), length=2)
+            own = R.scan(inner, a, (), length=2)
+            return L.add(of_all[0], own[0]), ()
+
+        found = R.scan(outer, x, (), length=2)
+        return found[0], found[1]
+        """,
+        x=(4, 6),
+        w=(4, 6),
+    )
+    x, w = normal(4, 6), normal(4, 6, seed=1)
+    split = SplitBatch("main", 2, {"x": 0})(mod)
+    well_formed(split)
+    chex.assert_trees_all_close(to_jax(split, "main")(x, w), to_jax(mod, "main")(x, w), rtol=1e-5)
 
 
 def test_an_error_shows_the_line(no_room: None) -> None:
