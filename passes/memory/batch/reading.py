@@ -29,7 +29,8 @@ from .kinds import (
     has,
     is_of_parts,
 )
-from .rules import RULES, linear, reduced
+from .rules import RULES, reduced
+from .sums import linear
 
 # Whether a value is known to be zeros, and of a tuple which fields are.
 Zeros: TypeAlias = bool | tuple["Zeros", ...]
@@ -141,7 +142,7 @@ class Reading:
                 needed.add(one)
                 waiting += self._read_by(without_delay(self.values[one]))
         is_pure = (is_pure_call(v) for n in needed if isinstance(v := self.values[n], Call))
-        if sum(map(size_of, needed)) > self.room or not all(is_pure):
+        if sum(map(size_of, needed)) >= self.room or not all(is_pure):
             return False
         self.early = needed
         self.known.add(var)

@@ -1,21 +1,26 @@
 """Where samples are in what operators give, by where they are in what these take."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-import jax.numpy as jnp
-
-from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.op import Op
-from relaxjax.ir.tensor_types import known_dtype
-from relaxjax.ir.types import is_float, is_integer
+from relaxjax.ir.expr import Call
 
 from .kinds import AFTER, TOTAL, WHOLE, Along, Batch, Kind, Taken, dims_of
 from .product_rules import convolution, gather, product, scattered, written
 
 # What an operator makes of arguments of some kinds, None where it mixes samples.
 Rule: TypeAlias = Callable[[Call, Sequence[Kind], Batch], Taken | None]
+
+
+def _of_one(rule: Callable[[Call, Along, Batch], Taken | None]) -> Rule:
+    """A rule for an operator on one tensor, which has samples."""
+
+    def of_one(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
+        (kind,) = kinds
+        return rule(call, kind, batch) if isinstance(kind, Along) else None
+
+    return of_one
 
 
 def elementwise(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
@@ -50,9 +55,8 @@ def bitcast(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     return elementwise(call, kinds, batch) if dims_of(call) == dims_of(call.args[0]) else None
 
 
-def broadcast(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    (kind,) = kinds
-    assert isinstance(kind, Along)
+@_of_one
+def broadcast(call: Call, kind: Along, batch: Batch) -> Taken | None:
     axis = call.attrs["broadcast_dimensions"][kind.axis]
     shape = call.attrs["shape"]
     if shape[axis] != dims_of(call.args[0])[kind.axis]:
@@ -61,9 +65,8 @@ def broadcast(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     return Taken((kind,), result, {"shape": list(batch.part_of(shape, result))})
 
 
-def reshape(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    (kind,) = kinds
-    assert isinstance(kind, Along)
+@_of_one
+def reshape(call: Call, kind: Along, batch: Batch) -> Taken | None:
     new = dims_of(call)
     result = batch.reshaped(dims_of(call.args[0]), new, kind)
     if result is None or call.attrs.get("dimensions") is not None:  # an order of axes before that
@@ -71,9 +74,8 @@ def reshape(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     return Taken((kind,), result, {"new_sizes": list(batch.part_of(new, result))})
 
 
-def transpose(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    (kind,) = kinds
-    assert isinstance(kind, Along)
+@_of_one
+def transpose(call: Call, kind: Along, batch: Batch) -> Taken | None:
     return Taken((kind,), replace(kind, axis=list(call.attrs["permutation"]).index(kind.axis)))
 
 
@@ -81,17 +83,15 @@ def _without(kind: Along, gone: Sequence[int]) -> Along:
     return replace(kind, axis=kind.axis - sum(axis < kind.axis for axis in gone))
 
 
-def squeeze(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    (kind,) = kinds
-    assert isinstance(kind, Along)
+@_of_one
+def squeeze(call: Call, kind: Along, batch: Batch) -> Taken | None:
     gone = call.attrs["dimensions"]
     return None if kind.axis in gone else Taken((kind,), _without(kind, gone))
 
 
-def total(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
+@_of_one
+def total(call: Call, kind: Along, batch: Batch) -> Taken | None:
     """A sum along axes."""
-    (kind,) = kinds
-    assert isinstance(kind, Along)
     axes = call.attrs["axes"]
     return Taken((kind,), TOTAL if kind.axis in axes else _without(kind, axes))
 
@@ -146,9 +146,8 @@ def split(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     return taken and replace(taken, result=(taken.result,) * len(call.attrs["sizes"]))
 
 
-def unstack(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    (kind,) = kinds
-    assert isinstance(kind, Along)
+@_of_one
+def unstack(call: Call, kind: Along, batch: Batch) -> Taken | None:
     sizes = dims_of(call.args[0])
     axis = call.attrs["axis"] % len(sizes)
     if kind.axis == axis:
@@ -174,9 +173,8 @@ def concatenate(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None
     return Taken((kind,) * len(kinds), kind)
 
 
-def slice_(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    (kind,) = kinds
-    assert isinstance(kind, Along)
+@_of_one
+def slice_(call: Call, kind: Along, batch: Batch) -> Taken | None:
     size, axis = dims_of(call.args[0])[kind.axis], kind.axis
     starts, ends = call.attrs["start_indices"], call.attrs["limit_indices"]
     strides = call.attrs.get("strides")
@@ -194,9 +192,8 @@ def pad(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     return None if is_padded else Taken((kind, WHOLE), kind)
 
 
-def rev(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    (kind,) = kinds
-    assert isinstance(kind, Along)
+@_of_one
+def rev(call: Call, kind: Along, batch: Batch) -> Taken | None:
     return None if kind.axis in call.attrs["dimensions"] else Taken((kind,), kind)
 
 
@@ -234,93 +231,14 @@ def leading(axes: int) -> Rule:
     return rule
 
 
-def windows(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
+@_of_one
+def windows(call: Call, kind: Along, batch: Batch) -> Taken | None:
     """A reduction of windows, which hold one sample each."""
-    (kind,) = kinds
-    assert isinstance(kind, Along)
     attrs = call.attrs
     ones = ("window_dimensions", "window_strides", "base_dilation", "window_dilation")
     is_one = all(attrs[name] is None or attrs[name][kind.axis] == 1 for name in ones)
     is_one = is_one and not any(attrs["padding"][kind.axis])
     return Taken((kind,), kind) if is_one else None
-
-
-def _scaled(call: Call, kinds: Sequence[Kind]) -> Taken | None:
-    """A product or quotient of a sum and what is the same for all parts.
-
-    Integers are none: their quotients are rounded, and the bits that a sum of few has lost are not
-    those that its parts have lost.
-    """
-    is_one = list(kinds).count(TOTAL) == 1 and not any(
-        is_integer(known_dtype(arg)) for arg in call.args
-    )
-    return Taken(tuple(kinds), TOTAL) if is_one else None
-
-
-def linear(call: Call, kinds: Sequence[Kind], is_zero: Callable[[Expr], bool]) -> Taken | None:
-    """What is computed of sums as they are: of their parts it gives parts of a sum.
-
-    Arguments that are the same for all parts are zeros there, but for factors and places.
-    """
-    name = call.op.name if isinstance(call.op, Op) else ""
-    if name == "lax.select_n":
-        is_sum = (
-            kind is TOTAL or is_zero(arg)
-            for kind, arg in zip(kinds[1:], call.args[1:], strict=True)
-        )
-        is_chosen_alike = kinds[0] is WHOLE and all(is_sum)
-        return Taken((WHOLE, *(TOTAL for _ in kinds[1:])), TOTAL) if is_chosen_alike else None
-    if name == "lax.convert_element_type" and not _keeps_bits(call):
-        return None
-    if name in _FACTORS:
-        return _scaled(call, kinds) if name != "lax.div" or kinds[1] is WHOLE else None
-    sums = _SUMS.get(name)
-    if sums is None:
-        return None
-    count = len(kinds) if sums == 0 else sums
-    for kind, arg in zip(kinds[:count], call.args, strict=False):
-        if kind is not TOTAL and not (kind is WHOLE and is_zero(arg)):
-            return None
-    if any(kind is not WHOLE for kind in kinds[count:]):
-        return None
-    if name == "lax.pad" and not is_zero(call.args[1]):
-        return None
-    of_many = {"lax.split": "sizes", "lax.unstack": None}
-    result: Kind = TOTAL
-    if name in of_many:
-        attr = of_many[name]
-        axis = call.attrs["axis"]
-        many = len(call.attrs[attr]) if attr else dims_of(call.args[0])[axis]
-        result = (TOTAL,) * many
-    return Taken((TOTAL,) * count + tuple(kinds[count:]), result)
-
-
-def _keeps_bits(call: Call) -> bool:
-    """Whether floats are converted to ones that tell them all apart.
-
-    Not so integers: a sum of few bits may have lost some that its parts have.
-    """
-    old, new = known_dtype(call.args[0]), known_dtype(call)
-    if old is None or new is None or not (is_float(old) and is_float(new)):
-        return False
-    return bool(jnp.promote_types(old, new) == jnp.dtype(new))
-
-
-_FACTORS = frozenset({"lax.mul", "lax.div", "lax.dot_general"})
-# How many of the first arguments are sums; 0 for all.
-_SUMS: Mapping[str, int] = {
-    **dict.fromkeys(
-        (
-            *("lax.neg", "lax.reshape", "lax.transpose", "lax.squeeze", "lax.broadcast_in_dim"),
-            *("lax.reduce_sum", "lax.rev", "lax.slice", "lax.pad", "lax.split", "lax.unstack"),
-            *("lax.dynamic_slice", "lax.stop_gradient", "lax.copy", "lax.real", "lax.imag"),
-            *("lax.conj", "lax.convert_element_type", "relax.grad.once"),
-        ),
-        1,
-    ),
-    **dict.fromkeys(("lax.add", "lax.add_any", "lax.sub", "lax.concatenate", "lax.stack"), 0),
-    "lax.dynamic_update_slice": 2,
-}
 
 
 _ELEMENTWISE = """
