@@ -265,6 +265,8 @@ class Reading:
             return self._fit(fields, kinds, wanted)
         if kind is not WHOLE:
             return False
+        if isinstance(wanted, Along) and arg is not None:
+            dims_of(arg)  # of which a part is taken
         return self.is_zero(arg) if wanted is TOTAL else isinstance(wanted, Along | Numbered)
 
     def is_zero(self, expr: Expr | None) -> bool:

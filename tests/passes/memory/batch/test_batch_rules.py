@@ -377,6 +377,11 @@ MIXED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"x": ROWS},
         "y",
     ),
+    "whether any sample is so": (
+        f"y = {product('x', 'x', '[[0], [0]]')}",
+        {"x": 'R.Tensor((4, 3), "bool")'},
+        "y",
+    ),
     "an operator with no rule": (
         'y = L.clz(L.convert_element_type(x, new_dtype="int32"))',
         {"x": ROWS},

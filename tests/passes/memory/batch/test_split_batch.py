@@ -312,10 +312,11 @@ return y, ends[0]
         ("y = L.reshape(x, new_sizes=[4, 6], dimensions=[1, 0])", (4, 6), 0),
         ("y = L.reshape(x, new_sizes=[4, 0])", (0, 4), 1),
         ("y = L.reshape(x, new_sizes=[6, 0])", (0, 6), 0),
+        ("m = R.match_cast(x, R.Tensor((4, 6)))\ny = L.exp(m)", (4, 6), 0),
     ],
     ids=[
         *("a function that a function calls", "a function", "what is known after the loop"),
-        *("the second but last axis", "another order of axes", "nothing", "no samples"),
+        *("the second but last axis", "another order of axes", "nothing", "no samples", "a cast"),
     ],
 )
 def test_what_is_not_followed(body: str, sizes: tuple[int, ...], axis: int, no_room: None) -> None:
@@ -344,13 +345,6 @@ def test_sums_of_integers_that_wrap_around(body: str) -> None:
     given = [rng.integers(50, 120, shape).astype("int8") for shape in ((8, 50), (50,))]
     split = SplitBatch("main", 4, {"x": 0})(mod)
     chex.assert_trees_all_equal(to_jax(split, "main")(*given), to_jax(mod, "main")(*given))
-
-
-def test_whether_any_sample_is_so_is_no_sum(no_room: None) -> None:
-    any_of = "y = L.dot_general(x, x, dimension_numbers=[[[0], [0]], [[], []]])\nreturn y"
-    mod = parse_main(any_of, x='R.Tensor((4, 3), "bool")')
-    with pytest.raises(ValueError, match="because `y` is computed of several"):
-        SplitBatch("main", 2, {"x": 0})(mod)
 
 
 def test_bits_of_several_numbers(no_room: None) -> None:
@@ -438,4 +432,16 @@ def test_sizes_that_are_not_known() -> None:
         return L.exp(x)
     """)
     with pytest.raises(ValueError, match="the sizes of `x` are to be numbers, but its type"):
+        SplitBatch("main", 2, {"x": 0})(mod)
+
+    mod = parse_main(
+        """
+        of_all = R.match_cast(w, R.Tensor(ndim=2, dtype="float32"))
+        y = L.dot_general(x, of_all, dimension_numbers=[[[0], [0]], [[], []]])
+        return y
+        """,
+        x=(4, 6),
+        w=(4, 6),
+    )
+    with pytest.raises(ValueError, match="because `y` is computed of several"):
         SplitBatch("main", 2, {"x": 0})(mod)
