@@ -20,7 +20,7 @@ _FEWEST = 2
 # So many bytes of a part are alive at once at least: else a step is many small operations.
 _LEAST = 2**20
 _MOST = 8
-# Loops of so many steps, between which so few bytes go, take as long for half of the samples: two
+# Loops of so many steps, between which fewer bytes go than that, take as long for fewer samples: two
 # parts of a gated recurrent network take 0.78 of plain JAX's time for 0.66, and eight take 1.20.
 _LONG, _FEW_BYTES, _MOST_OF_LONG = 16, 2**17, 2
 
@@ -58,17 +58,18 @@ def counts(size: int) -> Iterator[int]:
 
 def is_quick(function: Function, count: int, peak: int) -> bool:
     """Whether so many parts take about as long as the whole, of which `peak` bytes are alive."""
-    most = _MOST_OF_LONG if _has_long_loops(function) else _MOST
-    return count <= most and peak >= count * _LEAST
+    return count <= _most_of_loops(function) and peak >= count * _LEAST
 
 
-def _has_long_loops(function: Function) -> bool:
+def _most_of_loops(function: Function) -> int:
+    """In how many parts a function may be taken, as far as its loops tell."""
     calls = (e for e in post_order(function) if isinstance(e, Call))
     loops = (call for call in calls if call.op is get_op("relax.scan"))
-    return any(
-        (known_steps_of(loop) or _LONG) >= _LONG and byte_count(loop.args[1].ty) < _FEW_BYTES
-        for loop in loops
-    )
+    carried = [
+        byte_count(loop.args[1].ty) for loop in loops if (known_steps_of(loop) or _LONG) >= _LONG
+    ]
+    known = [size for size in carried if isinstance(size, int)]
+    return min((max(_MOST_OF_LONG, size // _FEW_BYTES) for size in known), default=_MOST)
 
 
 def _data(function: Function) -> Mapping[Var, tuple[int, ...]]:

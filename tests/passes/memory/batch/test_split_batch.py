@@ -425,7 +425,7 @@ def test_what_is_asked_for_in_vain(options: Any, message: str) -> None:
         SplitBatch("main", *options)(mod)
 
 
-def test_sizes_that_are_not_known() -> None:
+def test_sizes_that_are_not_known(no_room: None) -> None:
     mod = parse_functions("""
     @R.function
     def main(x: R.Tensor((4, "n"), "float32")) -> R.Tensor((4, "n"), "float32"):
