@@ -20,8 +20,8 @@ _FEWEST = 2
 # So many bytes of a part are alive at once at least: else a step is many small operations.
 _LEAST = 2**20
 _MOST = 8
-# Loops of so many steps, between which fewer bytes go than that, take as long for fewer samples: two
-# parts of a gated recurrent network take 0.78 of plain JAX's time for 0.66, and eight take 1.20.
+# Loops of so many steps, between which fewer bytes go than that, take as long for fewer samples:
+# two parts of a gated recurrent network take 0.78 of plain JAX's time for 0.66, and eight 1.20.
 _LONG, _FEW_BYTES, _MOST_OF_LONG = 16, 2**17, 2
 
 
