@@ -47,11 +47,14 @@ def SplitBatch(
     as the gradient of the data, is put together of its parts.
 
     That is so where each value is of one sample, or a sum over all of them of which no value of a
-    sample is computed. Anything else is an error, which names the value: a batch norm takes the
-    mean of a batch, and a contrastive loss compares its samples. Where samples are is followed
-    through the program, reshapes and loops included. The function is to be legalised, and its sizes
-    are numbers. Sums are rounded in another order, and those of half precision are of float32. What
-    is infinite or NaN of the whole batch is one of the two in parts as well, but may be the other.
+    sample is computed. What samples need of all, such as how many words count, is computed before
+    if that takes few bytes. Anything else is an error, which names the value: a batch norm takes
+    the mean of a batch, and a contrastive loss compares its samples.
+
+    Where samples are is followed through the program, reshapes and loops included. The function is
+    to be legalised, and its sizes are numbers. Sums are rounded in another order, and those of half
+    precision are of float32. What is infinite or NaN of the whole batch is one of the two in parts
+    as well, but may be the other.
 
     Args:
         func_name: the function, such as an adjoint that Gradient has written.
