@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import jax
 
 from relaxjax.ir.module import IRModule
-from relaxjax.ops.platform import chosen_platform
+from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.trainable.sharding import Distribution
 
@@ -72,10 +72,10 @@ def split_as(mod: IRModule, name: str, parts: Parts) -> IRModule:
 def _parts(mod: IRModule, name: str) -> Iterator[Parts]:
     """The parts in which an adjoint can take its batch, few first.
 
-    Not where the batch has its parts on several devices already.
+    Not where the batch may have its parts on several devices already.
     """
-    is_spread = Distribution.of(mod) is not None or not jax.sharding.get_abstract_mesh().empty
-    if chosen_platform() != "cpu" or is_spread:
+    is_placed = Distribution.of(mod) is not None or not jax.sharding.get_abstract_mesh().empty
+    if chosen_platform() != "cpu" or is_placed or has_several_cpus():
         return
     for axes in batches(function_of(mod, name)):
         named = tuple((var.name, axis) for var, axis in axes.items())

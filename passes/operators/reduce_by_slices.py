@@ -12,7 +12,7 @@ from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.tensor_types import known_dims, known_dtype, static_dims
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.emit import reshaped
-from relaxjax.ops.platform import chosen_platform, default_device
+from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
 
@@ -46,15 +46,9 @@ def ReduceBySlices(function: Function, mod: IRModule) -> Function:
     or float64 and of known sizes. For other platforms, and where the machine has several devices,
     among which the axis may be split, it stays as it is.
     """
-    if chosen_platform() != "cpu" or _has_several_devices():
+    if chosen_platform() != "cpu" or has_several_cpus():
         return function
     return rewritten(function, _LAWS)
-
-
-def _has_several_devices() -> bool:
-    device = default_device()
-    count: int = device.client.device_count()
-    return device.platform == "cpu" and count > 1
 
 
 @law(*_OF_TWO)

@@ -38,6 +38,13 @@ def default_device() -> jax.Device:
     return jax.local_devices()[0] if chosen is None else chosen
 
 
+def has_several_cpus() -> bool:
+    """Whether the default device is one of several of the host, over which arrays may be split."""
+    device = default_device()
+    count: int = device.client.device_count()
+    return device.platform == "cpu" and count > 1
+
+
 def platform_name(device: jax.Device) -> str:
     """The platform of a device as JAX lowers for it: a "gpu" by its make."""
     if device.platform != "gpu":

@@ -11,12 +11,14 @@ import pytest
 from parsing import parse_main
 
 import relaxjax
-from relaxjax.ops.platform import chosen_platform
+from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes import MemoryPlanError, Rematerialize
 from relaxjax.passes.memory.batch.choosing import batches, counts, is_quick
 from relaxjax.passes.memory.planning import kept_counts
 
-pytestmark = pytest.mark.skipif(chosen_platform() != "cpu", reason="it is for CPUs")
+pytestmark = pytest.mark.skipif(
+    chosen_platform() != "cpu" or has_several_cpus(), reason="it is for one CPU"
+)
 
 ADJOINT = "loss_adjoint"
 WIDTH, LAYERS, SAMPLES = 128, 8, 1024
@@ -131,6 +133,12 @@ def test_on_a_mesh_the_batch_is_in_parts_already() -> None:
     mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())
     with jax.sharding.set_mesh(mesh):
         assert "R.scan" not in Rematerialize(ADJOINT, policy="balanced")(mod).script()
+
+
+def test_several_devices_may_have_their_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())
+    monkeypatch.setattr("relaxjax.passes.memory.parts_of_batch.has_several_cpus", lambda: True)
+    assert "R.scan" not in Rematerialize(ADJOINT, policy="balanced")(mod).script()
 
 
 def test_which_axes_may_be_those_of_a_batch() -> None:

@@ -16,7 +16,6 @@ from relaxjax.ir.op import operator_name
 from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import lowering_for
 from relaxjax.passes import ReduceBySlices
-from relaxjax.passes.operators import reduce_by_slices
 
 ON_CPU = jax.default_backend() == "cpu" and jax.device_count() == 1
 pytestmark = pytest.mark.skipif(not ON_CPU, reason="other platforms keep the sums")
@@ -165,7 +164,7 @@ def test_several_devices_keep_their_sums(
     mod = relaxjax.from_jax(function, drawn(*shape))
     client = SimpleNamespace(device_count=lambda: devices)
     device = SimpleNamespace(platform=platform, client=client)
-    monkeypatch.setattr(reduce_by_slices, "default_device", lambda: device)
+    monkeypatch.setattr("relaxjax.ops.platform.default_device", lambda: device)
     with lowering_for("cpu"):
         assert (ReduceBySlices()(mod) is mod) == stays
 
