@@ -80,12 +80,17 @@ def _parts(mod: IRModule, name: str) -> Iterator[Parts]:
     for axes in batches(function_of(mod, name)):
         named = tuple((var.name, axis) for var, axis in axes.items())
         found = [Parts(count, named) for count in counts(batch_size(axes))]
-        try:
-            for parts in found[:1]:  # what is mixed is so in any number of parts
-                split_as(mod, name, parts)
-        except MixedError:
-            continue
-        yield from found
+        if found and _are_apart(mod, name, found[0]):
+            yield from found
+
+
+def _are_apart(mod: IRModule, name: str, parts: Parts) -> bool:
+    """Whether nothing mixes the samples, which is so for any number of parts or none."""
+    try:
+        split_as(mod, name, parts)
+    except MixedError:
+        return False
+    return True
 
 
 def _peak(mod: IRModule, name: str, caller: Caller | None, parts: Parts) -> int:

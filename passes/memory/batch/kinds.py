@@ -30,7 +30,7 @@ class Numbered:
     axis: int
 
 
-class Other(Enum):
+class Undivided(Enum):
     """A value that has no parts."""
 
     WHOLE = "whole"  # the same for each part of the batch
@@ -38,10 +38,10 @@ class Other(Enum):
     AFTER = "after"  # computed of such sums
 
 
-WHOLE, TOTAL, AFTER = Other.WHOLE, Other.TOTAL, Other.AFTER
+WHOLE, TOTAL, AFTER = Undivided.WHOLE, Undivided.TOTAL, Undivided.AFTER
 
 # That of a tuple has the kinds of its fields.
-Kind: TypeAlias = Along | Numbered | Other | tuple["Kind", ...]
+Kind: TypeAlias = Along | Numbered | Undivided | tuple["Kind", ...]
 
 
 class MixedError(Exception):

@@ -11,33 +11,24 @@ from .kinds import TOTAL, WHOLE, Along, Batch, Kind, Taken, dims_of
 def product(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     """Samples are summed over, or along an axis that the product has: one sample at a time."""
     summed, batches = call.attrs["dimension_numbers"]
-    pairs = {
-        **{(0, left): right for left, right in zip(*summed, strict=True)},
-        **{(1, right): left for left, right in zip(*summed, strict=True)},
-        **{(0, left): right for left, right in zip(*batches, strict=True)},
-        **{(1, right): left for left, right in zip(*batches, strict=True)},
-    }
     side = 0 if isinstance(kinds[0], Along) else 1
     kind, other = kinds[side], kinds[1 - side]
     assert isinstance(kind, Along)
-    partner = pairs.get((side, kind.axis))
-    if partner is None:  # what the other side has none of
-        if other is not WHOLE:
-            return None
-        first = len(batches[0])
-        free = _free(call, 0)
-        axis = first + (free.index(kind.axis) if side == 0 else len(free))
-        if side == 1:
-            axis += _free(call, 1).index(kind.axis)
-        return Taken(tuple(kinds), replace(kind, axis=axis))
-    wanted = replace(kind, axis=partner)
-    taken = (kind, wanted) if side == 0 else (wanted, kind)
-    if kind.axis in summed[side]:
-        return Taken(taken, TOTAL)
-    return Taken(taken, replace(kind, axis=list(batches[side]).index(kind.axis)))
+    for axes in (summed, batches):
+        if kind.axis in axes[side]:
+            place = list(axes[side]).index(kind.axis)
+            partner = replace(kind, axis=axes[1 - side][place])
+            taken = (kind, partner) if side == 0 else (partner, kind)
+            return Taken(taken, TOTAL if axes is summed else replace(kind, axis=place))
+    if other is not WHOLE:
+        return None
+    free = _free(call, 0), _free(call, 1)
+    axis = len(batches[0]) + side * len(free[0]) + free[side].index(kind.axis)
+    return Taken(tuple(kinds), replace(kind, axis=axis))
 
 
 def _free(call: Call, side: int) -> list[int]:
+    """The axes of a factor that the other one has none of."""
     summed, batches = call.attrs["dimension_numbers"]
     rank = len(dims_of(call.args[side]))
     return [axis for axis in range(rank) if axis not in (*summed[side], *batches[side])]
@@ -80,10 +71,7 @@ def gather(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
         wanted: Kind = WHOLE
         if places.axis in of_places:
             wanted = replace(places, axis=own[list(of_places).index(places.axis)])
-        sizes = list(call.attrs["slice_sizes"])
-        return Taken(
-            (wanted, places), replace(places, axis=others[places.axis]), {"slice_sizes": sizes}
-        )
+        return Taken((wanted, places), replace(places, axis=others[places.axis]))
     assert isinstance(table, Along)
     sizes = call.attrs["slice_sizes"]
     dropped = (*numbers["collapsed_slice_dims"], *own)

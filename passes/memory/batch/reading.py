@@ -88,6 +88,7 @@ class Reading:
         self.loops: dict[Var, Loop] = {}
 
     def read(self, bindings: Sequence[Binding]) -> None:
+        """Find the kinds of what is bound; all anew where something turns out to be known early."""
         at, params = 0, set(self.inside)
         while at < len(bindings):
             known = len(self.known)

@@ -116,34 +116,34 @@ def reduction(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
     return None if taken is None or taken.result is TOTAL else taken
 
 
-def along_axis(name: str, count: int | None = None) -> Rule:
-    """An operator along the axis of that attribute, which may not be that of the samples.
-
-    Of one tensor it makes `count` ones, a tuple of as many as it takes if that is 0.
-    """
+def along_axis(name: str) -> Rule:
+    """An operator along the axis of that attribute, which may not be that of the samples."""
 
     def rule(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
         taken = elementwise(call, kinds, batch)
         if taken is None or not isinstance(taken.result, Along):
             return None
-        axis = call.attrs[name]
-        if taken.result.axis == (axis % len(dims_of(call.args[0])) if axis is not None else -1):
-            return None
-        if count is None:
-            return taken
-        return replace(taken, result=(taken.result,) * (count or len(kinds)))
+        own = call.attrs[name] % len(dims_of(call.args[0]))
+        return None if taken.result.axis == own else taken
 
     return rule
 
 
+def sort(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
+    return _several(along_axis("dimension")(call, kinds, batch), len(kinds))
+
+
 def top(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    taken = along_axis("axis")(call, kinds, batch)
-    return taken and replace(taken, result=(taken.result,) * 2)
+    return _several(along_axis("axis")(call, kinds, batch), 2)
 
 
 def split(call: Call, kinds: Sequence[Kind], batch: Batch) -> Taken | None:
-    taken = along_axis("axis")(call, kinds, batch)
-    return taken and replace(taken, result=(taken.result,) * len(call.attrs["sizes"]))
+    return _several(along_axis("axis")(call, kinds, batch), len(call.attrs["sizes"]))
+
+
+def _several(taken: Taken | None, count: int) -> Taken | None:
+    """The same for an operator that gives so many tensors."""
+    return None if taken is None else replace(taken, result=(taken.result,) * count)
 
 
 @_of_one
@@ -268,7 +268,7 @@ RULES: dict[str, Rule] = {
     },
     **{f"lax.{name}": along_axis("axis") for name in ("cumsum", "cumprod", "cummax", "cummin")},
     "lax.cumlogsumexp": along_axis("axis"),
-    "lax.sort": along_axis("dimension", 0),
+    "lax.sort": sort,
     "lax.split": split,
     "lax.unstack": unstack,
     "lax.stack": stack,
