@@ -1,6 +1,6 @@
 """Memory plans: budgets kept, peaks predicted, and how long planning takes.
 
-    python benchmarks/memory.py budgets       # at 80, 60, 40 and 30 % of all that is kept else
+    python benchmarks/memory.py budgets       # at 80 to 30 % of all that is kept else
     python benchmarks/memory.py prediction    # predicted peaks of steps with Adam against XLA's
     python benchmarks/memory.py planning      # seconds for chains of 2,000 and 5,000 bindings
     python benchmarks/memory.py offload       # what residuals on the host leave on a GPU, predicted
@@ -34,18 +34,15 @@ from relaxjax.passes import (
     EliminateCommonSubexpr,
     Gradient,
     LegalizeOps,
+    MemoryPlanError,
     SimplifyGradient,
 )
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.planning.plan import Plan
 from relaxjax.passes.memory.planning.planner import POLICIES, Planner
-from relaxjax.passes.memory.planning.plans_by_count import Chooser
 from relaxjax.passes.memory.planning.recompute import rematerialized
-from relaxjax.passes.memory.program.caller import Caller
-from relaxjax.passes.memory.program.in_place import with_reads_first
-from relaxjax.passes.memory.program.matrix_rows import with_matrix_rows
 from relaxjax.passes.memory.program.program import Program
-from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, decided
+from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, decided, planned
 from relaxjax.passes.memory.report.memory_report import memory
 from relaxjax.script import relax as R
 
@@ -55,7 +52,7 @@ from whole_image_models import unet
 from whole_residual_models import resnet18
 from whole_sequence_models import transformer
 
-SHARES = (0.8, 0.6, 0.4, 0.3)
+SHARES = (0.8, 0.6, 0.4, 0.35, 0.3)
 
 
 def chain(layers: int, rows: int, width: int) -> IRModule:
@@ -88,36 +85,26 @@ SMALL: dict[str, Callable[[], IRModule]] = {
 }
 
 
-def chooser_of(mod: IRModule, caller: Caller | None = None) -> Chooser:
-    """Of the adjoint alone, or as a part of what calls it."""
-
-    def figure(plan: Plan) -> int:
-        whole = rematerialized(mod, ADJOINT, plan)
-        if caller is None:
-            return temporary_bytes(whole, ADJOINT)
-        return temporary_bytes(whole, caller.name, donate=caller.donate)
-
-    tied = mod if caller is None else with_reads_first(mod, ADJOINT, caller.differentiated)
-    return Chooser(Planner(Program.of(tied[ADJOINT], tied, ADJOINT, caller)), figure)
-
-
 def budgets(names: list[str]) -> None:
+    """Of the adjoints of small models, or of those of the suite that are named."""
     rows = []
     for name in names or SMALL:
-        chooser = chooser_of(with_matrix_rows(SMALL[name](), ADJOINT))
-        whole = chooser.bytes_of(chooser.planner.none)
+        mod = prepared(MODELS[name](), True) if names else SMALL[name]()
+        whole = temporary_bytes(mod, ADJOINT)
         for share in SHARES:
             start = time.process_time()
-            plan = chooser.within(int(share * whole))
-            if plan is None:
-                rows.append((name, f"{share:.0%}", f"least {chooser.least / whole:.0%}", "", ""))
+            try:
+                found = decided(mod, ADJOINT, share)
+            except MemoryPlanError as error:
+                rows.append((name, f"{share:.0%}", f"none: {error}", "", "", ""))
                 continue
-            taken = chooser.bytes_of(plan) / whole
-            extra = plan.extra / chooser.planner.total
             seconds = f"{time.process_time() - start:.1f}"
-            rows.append((name, f"{share:.0%}", f"{taken:.0%}", f"{extra:.1%}", seconds))
-        print(name, file=sys.stderr)
-    print(table(("model", "budget", "taken", "computed again", "s"), rows))
+            taken = temporary_bytes(planned(mod, ADJOINT, found), ADJOINT) / whole
+            parts = "" if found.parts is None else str(found.parts.number)
+            extra = f"{found.plan.extra / found.planner.total:.1%}"
+            rows.append((name, f"{share:.0%}", f"{taken:.0%}", extra, parts, seconds))
+            print(*rows[-1], file=sys.stderr)
+    print(table(("model", "budget", "taken", "computed again", "parts", "s"), rows))
 
 
 def prediction(names: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Whether an adjoint takes its batch in parts, and in how many."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import jax
 
@@ -9,7 +10,7 @@ from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.trainable.sharding import Distribution
 
-from .batch.choosing import Parts, batches, counts, is_quick
+from .batch.choosing import Axes, Parts, batches, counts, is_quick
 from .batch.kinds import MixedError
 from .batch.split_batch import batch_size, in_equal_parts
 from .offload import peak_as_written
@@ -25,19 +26,19 @@ def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[De
     A part computes nothing again that its plan does not: the first plans are preferred.
     """
     best, peak = plans[-1], plans[-1].plan.peak
+    apart = _apart(mod, name)
     for found in plans:
         whole = rematerialized(mod, name, found.plan)
         function = function_of(whole, name)
         # Of each batch, the most parts.
-        most = {
-            parts.axes: parts
-            for parts in _parts(whole, name)
-            if is_quick(function, parts.number, found.plan.peak)
-        }
-        known = [(one, _peak(whole, name, caller, one)) for one in most.values()]
-        least = min(known, key=lambda one: one[1], default=None)
-        if least is not None and least[1] <= WORTH * peak:
-            best, peak = found._replace(parts=least[0]), least[1]
+        most = (
+            max((n for n in counts(size) if is_quick(function, n, found.plan.peak)), default=1)
+            for size in apart.values()
+        )
+        known = [*_known(whole, name, caller, zip(apart, most, strict=True))]
+        least = min(known, key=lambda one: one.peak, default=None)
+        if least is not None and least.peak <= WORTH * peak:
+            best, peak = found._replace(parts=least.parts), least.peak
     return best
 
 
@@ -45,22 +46,29 @@ def within_limit(
     mod: IRModule,
     name: str,
     caller: Caller | None,
-    plans: Sequence[Decided],
+    plans: Callable[[], Sequence[Decided]],
     limit: int,
     taken: Callable[[IRModule], int],
-) -> Decided | None:
+) -> tuple[Decided | None, int | None]:
     """The first of some plans that keeps a limit with the batch in parts, in as few as do so.
 
-    That is by what is predicted, and then by what is `taken` by XLA's count.
+    That is by what is predicted, and then by what is `taken` by XLA's count. Where none does, the
+    least that is taken, if the batch has parts.
     """
-    for found in plans:
+    apart = [(axes, n) for axes, size in _apart(mod, name).items() for n in counts(size, fewest=1)]
+    known: list[tuple[_Known, Decided]] = []
+    for found in plans() if apart else ():
         whole = rematerialized(mod, name, found.plan)
-        for parts in _parts(whole, name):
-            if _peak(whole, name, caller, parts) > limit:
-                continue
-            if taken(split_as(whole, name, parts)) <= limit:
-                return Decided(found.planner, found.plan, limit, parts)
-    return None
+        known += ((one, found) for one in _known(whole, name, caller, apart))
+    fit = [pair for pair in known if pair[0].peak <= limit]
+    fit += sorted(known, key=lambda pair: pair[0].peak)[:1]  # which may take less than predicted
+    least: int | None = None
+    for one, found in fit:
+        size = taken(one.split)
+        if size <= limit:
+            return Decided(found.planner, found.plan, limit, one.parts), size
+        least = size if least is None else min(size, least)
+    return None, least
 
 
 def split_as(mod: IRModule, name: str, parts: Parts) -> IRModule:
@@ -69,29 +77,47 @@ def split_as(mod: IRModule, name: str, parts: Parts) -> IRModule:
     return mod.with_function(name, in_equal_parts(mod, function, *parts.of(function)))
 
 
-def _parts(mod: IRModule, name: str) -> Iterator[Parts]:
-    """The parts in which an adjoint can take its batch, few first.
+class _Known(NamedTuple):
+    """Parts of a batch, the module that takes it so, and the peak that is predicted."""
 
-    Not where the batch may have its parts on several devices already.
+    parts: Parts
+    split: IRModule
+    peak: int
+
+
+def _apart(mod: IRModule, name: str) -> dict[Axes, int]:
+    """The axes of batches whose samples nothing mixes, and how many samples each has.
+
+    None where the batch may have its parts on several devices already.
     """
     is_placed = Distribution.of(mod) is not None or not jax.sharding.get_abstract_mesh().empty
     if chosen_platform() != "cpu" or is_placed or has_several_cpus():
-        return
-    for axes in batches(function_of(mod, name)):
-        named = tuple((var.name, axis) for var, axis in axes.items())
-        found = [Parts(count, named) for count in counts(batch_size(axes))]
-        if found and _are_apart(mod, name, found[0]):
-            yield from found
+        return {}
+    function = function_of(mod, name)
+    found: dict[Axes, int] = {}
+    for axes in batches(function):
+        named, size = tuple((var.name, axis) for var, axis in axes.items()), batch_size(axes)
+        # Whether they are mixed is so for any number of parts.
+        few = next(counts(size, fewest=1), None)
+        if few is not None and _split_as(mod, name, Parts(few, named)) is not None:
+            found[named] = size
+    return found
 
 
-def _are_apart(mod: IRModule, name: str, parts: Parts) -> bool:
-    """Whether nothing mixes the samples, which is so for any number of parts or none."""
+def _known(
+    mod: IRModule, name: str, caller: Caller | None, parts: Iterable[tuple[Axes, int]]
+) -> Iterator[_Known]:
+    """What is known of a module whose function takes its batch in some parts, where it can."""
+    for axes, number in parts:
+        one = Parts(number, axes)
+        split = None if number == 1 else _split_as(mod, name, one)
+        if split is not None:
+            yield _Known(one, split, peak_as_written(split, name, caller))
+
+
+def _split_as(mod: IRModule, name: str, parts: Parts) -> IRModule | None:
+    """The module with its batch in parts, if nothing mixes the samples."""
     try:
-        split_as(mod, name, parts)
+        return split_as(mod, name, parts)
     except MixedError:
-        return False
-    return True
-
-
-def _peak(mod: IRModule, name: str, caller: Caller | None, parts: Parts) -> int:
-    return peak_as_written(split_as(mod, name, parts), name, caller)
+        return None

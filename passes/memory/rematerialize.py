@@ -18,7 +18,14 @@ from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
 from .parts_of_batch import in_parts, split_as, within_limit
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
-from .planning.decisions import Decided, by_default, by_policy, within_budget
+from .planning.decisions import (
+    Decided,
+    OverBudgetError,
+    by_default,
+    by_policy,
+    over_budget,
+    within_budget,
+)
 from .planning.estimate import is_worth_a_plan
 from .planning.forms import Forms
 from .planning.kept_counts import KeptCounts
@@ -215,18 +222,23 @@ def _within_budget(forms: Forms, budget: Budget) -> Decided:
     mod, name, caller = forms.mod, forms.name, forms.caller
     try:
         return within_budget(forms, budget)
-    except MemoryPlanError:
+    except OverBudgetError as whole:
         everything = forms.chooser(mod)
         limit = budget_in_bytes(budget, lambda: everything.bytes_of(everything.planner.none))
+
+        def plans() -> list[Decided]:
+            return [by_default(forms), by_policy(forms, "balanced")]
 
         def taken(split: IRModule) -> int:
             return temporary_bytes_of(split, name, caller)
 
-        plans = [by_default(forms), by_policy(forms, "balanced")]
-        found = within_limit(mod, name, caller, plans, limit, taken)
-        if found is None:
+        found, least = within_limit(mod, name, caller, plans, limit, taken)
+        if found is not None:
+            return found
+        if least is None or least >= whole.least:
             raise
-        return found
+        in_parts = ", with the batch in parts"
+        raise MemoryPlanError(over_budget(name, limit, least, in_parts)) from None
 
 
 def planner_of(

@@ -1,14 +1,15 @@
 """What tests/long/on_device.py compares: operators, whole models and memory plans of a device."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from memory import SHARES, chooser_of
+from memory import SHARES
+from models import ADJOINT, QUICK, prepared
 from models import MODELS as SUITE
-from models import QUICK, prepared
 from operator_evaluation import call_of, evaluate, has_slope, lowered, reverse
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
@@ -16,8 +17,17 @@ from whole_models import MODELS
 
 from relaxjax.ir.op import OPS, ZERO_GRADIENT, get_op
 from relaxjax.lowering import to_jax
+from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.ops.platform import default_device, lowering_for, platform_name
-from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
+from relaxjax.passes import (
+    EliminateCommonSubexpr,
+    Gradient,
+    LegalizeOps,
+    MemoryPlanError,
+    SimplifyGradient,
+)
+from relaxjax.passes.memory.offload import peak_as_written
+from relaxjax.passes.memory.rematerialize import decided, planned
 
 Row = dict[str, Any]
 Gradients = Callable[[Any, dict[Any, Any], list[Any]], list[Any]]
@@ -187,14 +197,16 @@ def relative(found: Any, expected: Any) -> float:
 
 def budget_row(name: str, quick: bool) -> Row:
     """What plans for shares of everything kept take, by the compiler's count; None: no plan."""
-    chooser = chooser_of(prepared((QUICK if quick else SUITE)[name]()))
-    whole = chooser.bytes_of(chooser.planner.none)
-    row: Row = {"bytes": whole, "predicted": chooser.planner.none.peak, "shares": {}}
+    mod = prepared((QUICK if quick else SUITE)[name]())
+    whole = temporary_bytes(mod, ADJOINT)
+    row: Row = {"bytes": whole, "predicted": peak_as_written(mod, ADJOINT), "shares": {}}
     for share in SHARES[: 1 if quick else None]:
-        plan = chooser.within(int(share * whole))
-        taken = None if plan is None else chooser.bytes_of(plan) / whole
+        taken = extra = None
+        with suppress(MemoryPlanError):
+            found = decided(mod, ADJOINT, share)
+            taken = temporary_bytes(planned(mod, ADJOINT, found), ADJOINT) / whole
+            extra = found.plan.extra / found.planner.total
         if taken is not None and taken > share:
             raise AssertionError(f"a plan for {share:.0%} takes {taken:.0%}")
-        extra = None if plan is None else plan.extra / chooser.planner.total
         row["shares"][f"{share:.0%}"] = {"taken": taken, "again": extra}
     return row

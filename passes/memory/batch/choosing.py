@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
@@ -19,17 +19,23 @@ from relaxjax.ops.loop_types import known_steps_of
 _FEWEST = 2
 # So many bytes of a part are alive at once at least: else a step is many small operations.
 _LEAST = 2**20
-_MOST = 8
+_MOST_QUICK = 8
+# Of many samples, the peak is mostly that of the sums before.
+_MOST = 64
 # Loops of so many steps, between which fewer bytes go than that, take as long for fewer samples:
 # two parts of a gated recurrent network take 0.78 of plain JAX's time for 0.66, and eight 1.20.
 _LONG, _FEW_BYTES, _MOST_OF_LONG = 16, 2**17, 2
 
 
+# The axis of a batch for the names of the parameters that have one.
+Axes: TypeAlias = tuple[tuple[str, int], ...]
+
+
 class Parts(NamedTuple):
-    """So many equal parts of a batch, and its axis for the names of parameters that have one."""
+    """So many equal parts of a batch along some axes."""
 
     number: int
-    axes: tuple[tuple[str, int], ...]
+    axes: Axes
 
     def of(self, function: Function) -> tuple[int, dict[Var, int]]:
         """The same by the parameters of a function."""
@@ -51,14 +57,17 @@ def batches(function: Function) -> Iterator[dict[Var, int]]:
             yield {var: axis for var, own in sizes.items() if own == size}
 
 
-def counts(size: int) -> Iterator[int]:
-    """Into how many equal parts a batch of some size may be split, few first."""
-    return (count for count in range(2, min(_MOST, size // _FEWEST) + 1) if size % count == 0)
+def counts(size: int, fewest: int = _FEWEST) -> Iterator[int]:
+    """Into how many equal parts a batch of some size may be split, few first.
+
+    A part has so many samples at the `fewest`.
+    """
+    return (count for count in range(2, min(_MOST, size // fewest) + 1) if size % count == 0)
 
 
 def is_quick(function: Function, count: int, peak: int) -> bool:
     """Whether so many parts take about as long as the whole, of which `peak` bytes are alive."""
-    return count <= _most_of_loops(function) and peak >= count * _LEAST
+    return count <= min(_MOST_QUICK, _most_of_loops(function)) and peak >= count * _LEAST
 
 
 def _most_of_loops(function: Function) -> int:
@@ -69,7 +78,7 @@ def _most_of_loops(function: Function) -> int:
         byte_count(loop.args[1].ty) for loop in loops if (known_steps_of(loop) or _LONG) >= _LONG
     ]
     known = [size for size in carried if isinstance(size, int)]
-    return min((max(_MOST_OF_LONG, size // _FEW_BYTES) for size in known), default=_MOST)
+    return min((max(_MOST_OF_LONG, size // _FEW_BYTES) for size in known), default=_MOST_QUICK)
 
 
 def _data(function: Function) -> Mapping[Var, tuple[int, ...]]:

@@ -28,6 +28,14 @@ _FASTER = 0.7
 _AS_GOOD = 1.02
 
 
+class OverBudgetError(MemoryPlanError):
+    """A budget that a batch cannot keep as a whole, which takes so many bytes at `least`."""
+
+    def __init__(self, message: str, least: int) -> None:
+        super().__init__(message)
+        self.least = least
+
+
 class Decided(NamedTuple):
     """The plan that is followed, and the planner that knows the one which keeps everything."""
 
@@ -147,9 +155,10 @@ def within_budget(forms: Forms, budget: Budget) -> Decided:
         return Decided(found.planner, none, limit)
     least = least_bytes(found.planner.program) if chosen_platform() == "cpu" else Bound()
     if least.bytes > limit:
-        raise MemoryPlanError(
+        raise OverBudgetError(
             f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
-            "at least that, or a smaller batch"
+            "at least that, or a smaller batch",
+            least.bytes,
         )
     choosers = []
     for other in chain([forms.tied], (leaner for _, leaner in forms.lean(forms.tied))):
@@ -165,8 +174,12 @@ def within_budget(forms: Forms, budget: Budget) -> Decided:
         planner = next(one.planner for one in choosers if one.planner.program is plan.program)
         return Decided(planner, plan, limit)
     proof = f". No plan can need less than is needed at once: {least}" if least.bytes else ""
-    raise MemoryPlanError(
+    raise OverBudgetError(f"{over_budget(name, limit, found.least)}{proof}", found.least)
+
+
+def over_budget(name: str, limit: int, least: int, how: str = "") -> str:
+    """That what was found keeps no budget, and which one it keeps."""
+    return (
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
-        f"{found.least:,} bytes beside arguments and results; give at least that, or a smaller "
-        f"batch{proof}"
+        f"{least:,} bytes beside arguments and results{how}; give at least that, or a smaller batch"
     )

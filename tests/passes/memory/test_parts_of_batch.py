@@ -1,5 +1,6 @@
 """Policies that take a batch in parts where that saves memory: which, and what they compute."""
 
+import re
 from typing import Any
 
 import chex
@@ -15,6 +16,7 @@ from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes import MemoryPlanError, Rematerialize
 from relaxjax.passes.memory.batch.choosing import batches, counts, is_quick
 from relaxjax.passes.memory.planning import kept_counts
+from relaxjax.passes.memory.rematerialize import decided
 
 pytestmark = pytest.mark.skipif(
     chosen_platform() != "cpu" or has_several_cpus(), reason="it is for one CPU"
@@ -84,6 +86,34 @@ def test_a_budget_that_no_plan_keeps_is_kept_in_parts() -> None:
         jax.jit(relaxjax.value_and_grad(loss, memory_budget="100KiB")).lower(*given)
 
 
+def test_within_a_budget_a_part_may_be_one_sample() -> None:
+    """Of four samples, whose rows are not apart."""
+
+    def rowed(params: Any, x: Any, y: Any) -> Any:
+        for weight in params:
+            x = x + jnp.tanh(x @ weight)
+            x = x - x.mean(1, keepdims=True)
+        return ((x - y) ** 2).mean()
+
+    rng = np.random.default_rng(0)
+    params = [0.1 * rng.normal(size=(8, 8)).astype("float32") for _ in range(4)]
+    given = params, *rng.normal(size=(2, 4, 512, 8)).astype("float32")
+    made = relaxjax.value_and_grad(rowed, memory_budget="30%")
+    assert "length=4" in made.module(*given).script()
+    chex.assert_trees_all_close(
+        jax.jit(made)(*given), jax.value_and_grad(rowed)(*given), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_a_budget_too_small_for_parts_tells_what_they_take() -> None:
+    """A budget of that is kept, and less than it is not."""
+    mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())
+    with pytest.raises(MemoryPlanError, match="with the batch in parts; give at least") as caught:
+        decided(mod, ADJOINT, 1000)
+    (least,) = re.findall(r"found is ([\d,]+) bytes", str(caught.value))
+    assert decided(mod, ADJOINT, int(least.replace(",", ""))).parts is not None
+
+
 def test_a_whole_step_takes_it_in_parts() -> None:
     params, *batch = arguments()
     results = []
@@ -151,16 +181,18 @@ def test_which_axes_may_be_those_of_a_batch() -> None:
 
 
 def test_how_many_parts_there_may_be() -> None:
-    assert list(counts(64)) == [2, 4, 8]
+    assert list(counts(64)) == [2, 4, 8, 16, 32]
     assert list(counts(12)) == [2, 3, 4, 6]
     assert list(counts(4)) == [2]  # a part has two samples
     assert list(counts(2)) == []
+    assert list(counts(4, fewest=1)) == [2, 4]
 
 
 def test_a_part_of_few_bytes_takes_long() -> None:
     function = parse_main("return x", x=(4, 6))["main"]
     assert is_quick(function, 8, 8 * 2**20)
     assert not is_quick(function, 8, 7 * 2**20)
+    assert not is_quick(function, 16, 2**30)
 
 
 def test_long_loops_are_taken_in_two_parts() -> None:
