@@ -1,6 +1,7 @@
 """Whether an adjoint takes its batch in parts, and in how many."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import jax
@@ -10,9 +11,9 @@ from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.trainable.sharding import Distribution
 
-from .batch.choosing import Axes, Parts, batches, counts, is_quick
+from .batch.choosing import Axes, Parts, batches, counts, most_quick
 from .batch.kinds import MixedError
-from .batch.split_batch import batch_size, in_equal_parts
+from .batch.split_batch import batch_size, in_equal_parts, is_apart
 from .offload import peak_as_written
 from .planning.decisions import Decided
 from .planning.planner import WORTH
@@ -26,19 +27,21 @@ def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[De
     A part computes nothing again that its plan does not: the first plans are preferred.
     """
     best, peak = plans[-1], plans[-1].plan.peak
-    apart = _apart(mod, name)
+    apart: dict[Axes, int] | None = None
     for found in plans:
         whole = rematerialized(mod, name, found.plan)
-        function = function_of(whole, name)
-        # Of each batch, the most parts.
-        most = (
-            max((n for n in counts(size) if is_quick(function, n, found.plan.peak)), default=1)
-            for size in apart.values()
-        )
-        known = [*_known(whole, name, caller, zip(apart, most, strict=True))]
-        least = min(known, key=lambda one: one.peak, default=None)
-        if least is not None and least.peak <= WORTH * peak:
-            best, peak = found._replace(parts=least.parts), least.peak
+        most = most_quick(function_of(whole, name), found.plan.peak)
+        if most < 2:
+            continue
+        apart = _apart(mod, name) if apart is None else apart
+        # The most parts, of the likeliest batch that saves enough: no other is tried then.
+        numbers = {axes: max(counts(size, most), default=1) for axes, size in apart.items()}
+        wanted = [(axes, number) for axes, number in numbers.items() if number > 1]
+        known = _known(whole, name, caller, wanted)
+        one = next((one for one in known if one.peak <= WORTH * peak), None)
+        if one is not None:
+            best, peak = found._replace(parts=one.parts), one.peak
+            apart = {axes: size for axes, size in apart.items() if axes == one.parts.axes}
     return best
 
 
@@ -99,7 +102,7 @@ def _apart(mod: IRModule, name: str) -> dict[Axes, int]:
         named, size = tuple((var.name, axis) for var, axis in axes.items()), batch_size(axes)
         # Whether they are mixed is so for any number of parts.
         few = next(counts(size, fewest=1), None)
-        if few is not None and _split_as(mod, name, Parts(few, named)) is not None:
+        if few is not None and is_apart(mod, function, few, axes):
             found[named] = size
     return found
 
@@ -110,14 +113,6 @@ def _known(
     """What is known of a module whose function takes its batch in some parts, where it can."""
     for axes, number in parts:
         one = Parts(number, axes)
-        split = None if number == 1 else _split_as(mod, name, one)
-        if split is not None:
+        with suppress(MixedError):
+            split = split_as(mod, name, one)
             yield _Known(one, split, peak_as_written(split, name, caller))
-
-
-def _split_as(mod: IRModule, name: str, parts: Parts) -> IRModule | None:
-    """The module with its batch in parts, if nothing mixes the samples."""
-    try:
-        return split_as(mod, name, parts)
-    except MixedError:
-        return None

@@ -57,17 +57,17 @@ def batches(function: Function) -> Iterator[dict[Var, int]]:
             yield {var: axis for var, own in sizes.items() if own == size}
 
 
-def counts(size: int, fewest: int = _FEWEST) -> Iterator[int]:
+def counts(size: int, most: int = _MOST, fewest: int = _FEWEST) -> Iterator[int]:
     """Into how many equal parts a batch of some size may be split, few first.
 
-    A part has so many samples at the `fewest`.
+    There are so many at the `most`, and a part has so many samples at the `fewest`.
     """
-    return (count for count in range(2, min(_MOST, size // fewest) + 1) if size % count == 0)
+    return (count for count in range(2, min(most, size // fewest) + 1) if size % count == 0)
 
 
-def is_quick(function: Function, count: int, peak: int) -> bool:
-    """Whether so many parts take about as long as the whole, of which `peak` bytes are alive."""
-    return count <= min(_MOST_QUICK, _most_of_loops(function)) and peak >= count * _LEAST
+def most_quick(function: Function, peak: int) -> int:
+    """How many parts take about as long as the whole, of which `peak` bytes are alive."""
+    return min(_MOST_QUICK, _most_of_loops(function), peak // _LEAST)
 
 
 def _most_of_loops(function: Function) -> int:

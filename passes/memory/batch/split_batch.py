@@ -86,6 +86,20 @@ def in_equal_parts(
 
     Private functions of the module are a part of it.
     """
+    written = _split(mod, function, parts, axes).function()
+    return remove_all_unused(canonical_bindings(renew(written, visible=True)[0]))
+
+
+def is_apart(mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int]) -> bool:
+    """Whether samples are not mixed, without writing a loop: that is so of any number of parts."""
+    try:
+        _split(mod, function, parts, axes)
+    except MixedError:
+        return False
+    return True
+
+
+def _split(mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int]) -> "_Split":
     batch = Batch(batch_size(axes), parts)
     private = {name: f for name, f in mod.relax_functions().items() if f.global_symbol is None}
     for name in recursive(private):
@@ -93,8 +107,11 @@ def in_equal_parts(
     plain = canonical_bindings(inline_functions(function, private))
     reading = Reading(batch, {param: Along(axis) for param, axis in axes.items()})
     reading.read([*plain.body.bindings()])
-    written = _Split(plain, reading, list(axes)).function()
-    return remove_all_unused(canonical_bindings(renew(written, visible=True)[0]))
+    split = _Split(plain, reading, list(axes))
+    for one in split.rows:  # what has no samples is not computed in the loop alone
+        if not isinstance(one.kind, Along):
+            raise split.mixed(one.var)
+    return split
 
 
 def batch_size(axes: Mapping[Var, int]) -> int:
@@ -220,14 +237,10 @@ class _Split:
 
     @property
     def rows(self) -> list[_Tensor]:
-        """What has samples. What has not is not computed in the loop alone."""
-        found = [one for one in self.found if one.kind is not TOTAL]
-        for one in found:
-            if not isinstance(one.kind, Along):
-                raise self._mixed(one.var)
-        return found
+        """What has samples."""
+        return [one for one in self.found if one.kind is not TOTAL]
 
-    def _mixed(self, var: Var) -> MixedError:
+    def mixed(self, var: Var) -> MixedError:
         return MixedError(next(b for b in self.inside if b.var is var))
 
     def function(self) -> Function:
@@ -312,7 +325,7 @@ class _Split:
                 fields = (built(var, field, (*way, at)) for at, field in enumerate(ty.fields))
                 return Tuple(tuple(fields))
             if (var, way) not in whole:  # no tensor
-                raise self._mixed(var)
+                raise self.mixed(var)
             return whole[var, way]
 
         return {var: built(var, var.ty, ()) for var in self.needed}
