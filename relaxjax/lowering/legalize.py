@@ -58,7 +58,7 @@ def legalize(
     return made_for(mod.with_functions(legal), platforms)
 
 
-_STAY = {"communicates", "data_dependent", "local_view", "placement", "steers"}
+_STAY = {"communicates", "data_dependent", "local_view", "placement", "steers", "waits"}
 
 
 class _Legalization:
@@ -109,7 +109,8 @@ class _Legalization:
 
     def covers(self, op: Op) -> bool:
         is_known = op.name.startswith("lax.") or op.name in self.skipped
-        return not is_known and op.pure and _STAY.isdisjoint(op.facts)
+        stays = op.name not in self.customize_map and not _STAY.isdisjoint(op.facts)
+        return not is_known and op.pure and not stays
 
     def alone(self, call: Call) -> SeqExpr | None:
         """The bindings that a call becomes wherever it stands."""

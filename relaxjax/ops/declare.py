@@ -68,6 +68,7 @@ FACTS = {
     "identity": "the result is the first argument, which only passes look at in another way",
     "instead": "what to do where a derivative is asked for, and it has none",
     "steers": "it says how to differentiate, which legalised programs are to say too",
+    "waits": "it says when its result is computed, which legalised programs are to say too",
     "placement": "the result is the first argument, and the device an attribute's to name",
     "value": "the scalar that fills the result",
     "communicates": "what a device gets depends on others, or on which it is: `alike`, or `apart`",

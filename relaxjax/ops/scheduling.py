@@ -45,6 +45,7 @@ def _chosen(x: Any, moment: Any) -> Any:
         call("zeros_like", x) if tangents[0] is None else tangents[0]
     ),
     precision="follow",
+    facts={"waits": True},
     cost=VIEWS,
 )
 def delay(x: TensorType, moment: TensorType) -> TensorType:

@@ -46,10 +46,10 @@ def test_a_legalised_operator(name: str, symbolic: bool) -> None:
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_static_shapes_are_enough(name: str) -> None:
-    """What is pure and gives tensors is, unless it says where or how, or needs values."""
+    """What is pure and gives tensors is, unless it says where, when or how, or needs values."""
     op = get_op(name)
     module, _ = sample_module(op, symbolic=False)
-    special = {"data_dependent", "placement", "steers"} & set(op.facts)
+    special = {"data_dependent", "placement", "steers", "waits"} & set(op.facts)
     gives_tensors = holds_tensors(module["main"].ret_ty)
     stays = not op.pure or bool(special) or not gives_tensors
     assert (legalize(module) is module) == stays

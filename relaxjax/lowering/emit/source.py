@@ -12,6 +12,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.identifiers import Identifiers
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import OPS
 from relaxjax.ir.printer import print_lines
 from relaxjax.ir.types import PrimType, ShapeType, TupleType, Type
 from relaxjax.ir.uses import values_of
@@ -58,7 +59,8 @@ def to_python(mod: IRModule, functions: str | Sequence[str] | None = None) -> st
     chosen = selected(mod, functions)
     needed = with_called(mod, chosen, derivatives=True)
     originals = {name: _normal(f) for name, f in needed.relax_functions().items()}
-    legal = legalize(needed.with_functions(originals))
+    waiting = {name: op.lower for name, op in OPS.items() if "waits" in op.facts and op.lower}
+    legal = legalize(needed.with_functions(originals), customize_map=waiting)
     program = _program(originals)
     written = [_function(legal, name, program, name in chosen) for name in originals]
     if rules := [line for f in originals.items() for line in _rules(*f, program.names)]:

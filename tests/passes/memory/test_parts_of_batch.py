@@ -136,6 +136,25 @@ def test_the_report_tells_of_the_parts() -> None:
     assert "parts" in str(report)
 
 
+def test_so_are_checkpointed_layers() -> None:
+    """What is computed again in them waits for the adjoint, of which each part has its own."""
+
+    def checkpointed(params: Any, x: Any, y: Any) -> Any:
+        layer = jax.checkpoint(lambda x, weight: (x + jnp.tanh(x @ weight), None))
+        return ((jax.lax.scan(layer, x, jnp.stack(params))[0] - y) ** 2).mean()
+
+    given = arguments()
+    made = relaxjax.value_and_grad(checkpointed, memory_policy="balanced")
+    assert f"R.Tensor(({SAMPLES}, {WIDTH})" in made.module(*given).script()
+    assert (
+        f'R.Tensor(({SAMPLES}, {WIDTH}), dtype="float32") = L.tanh'
+        not in made.module(*given).script()
+    )
+    chex.assert_trees_all_close(
+        jax.jit(made)(*given), jax.value_and_grad(checkpointed)(*given), rtol=1e-4, atol=1e-6
+    )
+
+
 def test_samples_that_are_mixed_stay_together() -> None:
     made = relaxjax.value_and_grad(normed, memory_policy="balanced")
     assert "R.scan" not in made.module(*arguments()).script()
