@@ -1,7 +1,7 @@
 """Reductions of several tensors by a function of scalars, in operators that have gradients."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,7 @@ from relaxjax.ir.tensor_types import known_dims
 from relaxjax.ir.walk import global_vars
 from relaxjax.lowering import to_jax
 from relaxjax.ops.jax_functions import call_jax
-
-Combine: TypeAlias = Callable[..., Sequence[Any]]
+from relaxjax.ops.lax.folds import Combine, folded_by_tree
 
 # The reduction by one primitive.
 _MONOIDS: Mapping[str, Callable[..., Any]] = {
@@ -42,7 +41,7 @@ def differentiable_reduction(call: Call, combine: Function) -> Expr | None:
         operands, starts = tensors[:count], tensors[count:]
         monoids = _monoids(both, starts)
         if monoids is None:
-            return tuple(_by_tree(both, operands, starts, axes))
+            return tuple(folded_by_tree(both, operands, starts, axes))
         each = zip(monoids, operands, starts, strict=True)
         return tuple(
             monoid(operand, axes, initial=start, **_dtype(monoid, start))
@@ -74,32 +73,3 @@ def _monoids(combine: Combine, starts: Sequence[Any]) -> list[Callable[..., Any]
             return None
         found.append(_MONOIDS[eqn.primitive.name])
     return found
-
-
-def _by_tree(
-    combine: Combine, operands: Sequence[Any], starts: Sequence[Any], axes: Sequence[int]
-) -> Sequence[Any]:
-    """Neighbours combined until one element is left, in their order: it tells equals apart."""
-    values = [_reduced_axes_first(operand, axes) for operand in operands]
-    while (count := len(values[0])) > 1:
-        pairs = [value[: count - count % 2].reshape(-1, 2, *value.shape[1:]) for value in values]
-        sides = [pair[:, side] for side in (0, 1) for pair in pairs]
-        rest = [value[count - count % 2 :] for value in values]
-        together = _on_all(combine, sides)
-        values = [jnp.concatenate(parts) for parts in zip(together, rest, strict=True)]
-    shape = values[0].shape[1:]
-    first = [jnp.broadcast_to(start, shape) for start in starts]
-    return _on_all(combine, [*first, *(value[0] for value in values)]) if count else first
-
-
-def _reduced_axes_first(operand: Any, axes: Sequence[int]) -> Any:
-    """The axes to reduce as one, before the others."""
-    moved = jnp.moveaxis(operand, axes, range(len(axes)))
-    return moved.reshape(-1, *moved.shape[len(axes) :])
-
-
-def _on_all(combine: Combine, tensors: Sequence[Any]) -> list[Any]:
-    """A function of scalars on each element of tensors of one shape."""
-    for _ in range(tensors[0].ndim):
-        combine = jax.vmap(combine)
-    return list(combine(*tensors))

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from keyword import iskeyword
@@ -28,8 +28,7 @@ from relaxjax.ops.lax import (
     read_jaxpr,
     type_of,
     with_safe_choices,
-    x64_enabled,
-    x64_for,
+    x64_beside,
 )
 from relaxjax.ops.nn.accelerated_attention import written_out
 
@@ -136,7 +135,7 @@ def traced(
     wide as that lets them be.
     """
     types = [array for array in arrays if isinstance(array, TensorType)]
-    with nullcontext() if x64_enabled() else x64_for(*types):
+    with x64_beside(*types):
         return _traced(function, arrays, names, name, moving)
 
 

@@ -12,7 +12,7 @@ from jax.core import Tracer
 from jax.extend import core
 
 from relaxjax.ops.lax import UnsupportedPrimitiveError, has_own_tangent, needed, standing_for
-from relaxjax.ops.lax.inlining import alone
+from relaxjax.ops.lax.inlining import alone, x64_of
 
 from .moving import Flags, can_vary
 from .rule_halves import Halves, in_halves
@@ -52,6 +52,11 @@ def rule_programs(eqn: Any, moving: Flags, wanted: Flags, forward: bool) -> Rule
 
     The program of its tangents is there only if they are asked for, and the equation has one.
     """
+    with x64_of(eqn):
+        return _rule_programs(eqn, moving, wanted, forward)
+
+
+def _rule_programs(eqn: Any, moving: Flags, wanted: Flags, forward: bool) -> RulePrograms:
     around: list[Any] = []
     closed_over, pullback = _traced_pullback(eqn, moving, wanted, around)
     tangent, known = None, len(around)

@@ -39,3 +39,41 @@ def test_a_step() -> None:
 def test_a_program_for_another_platform() -> None:
     exported = jax.export.export(jax.jit(relaxjax.grad(loss)), platforms=["cpu", "cuda"])(X)
     chex.assert_trees_all_close(exported.call(X), jax.grad(loss)(X), rtol=1e-6)
+
+
+@jax.custom_jvp
+def by_tangents(x: Any) -> Any:
+    return (x**2 + 1e10) - 1e10
+
+
+@by_tangents.defjvp
+def _tangent(values: Any, tangents: Any) -> Any:
+    (x,), (dx,) = values, tangents
+    return by_tangents(x), ((3 * x + 1e10) - 1e10) * dx
+
+
+@jax.custom_vjp
+def by_cotangents(x: Any) -> Any:
+    return (x**2 + 1e10) - 1e10
+
+
+by_cotangents.defvjp(
+    lambda x: (by_cotangents(x), 3 * x), lambda slope, g: (((slope + 1e10) - 1e10) * g,)
+)
+
+
+@pytest.mark.parametrize(
+    "function", [by_tangents, by_cotangents, lambda x: jnp.linalg.pinv(jnp.diag(x))]
+)
+def test_functions_with_rules(function: Any) -> None:
+    """Their rules were traced in 32 bits, which was an error of JAX's."""
+
+    def wide(x: Any) -> Any:
+        with jax.enable_x64(True):
+            return jnp.sum(jnp.sin(function(x.astype(jnp.float64)))).astype(jnp.float32)
+
+    with jax.enable_x64(True):  # JAX goes back by the setting around
+        expected = jax.value_and_grad(wide)(X)
+    found = jax.jit(relaxjax.value_and_grad(wide))(X)
+    chex.assert_trees_all_close(found, expected, rtol=1e-6)
+    chex.assert_trees_all_equal_dtypes(found, expected)

@@ -360,16 +360,6 @@ def test_a_rule_of_less_memory_is_read_as_its_forward_half() -> None:
     chex.assert_trees_all_close(to_jax(module, "main")(X), function(X))
 
 
-def test_general_reductions_of_windows_are_refused() -> None:
-    """Their computation is a program in a parameter."""
-
-    def function(x: Any) -> Any:
-        return lax.reduce_window(x, 0.0, lambda a, b: a + b + a * b, (2, 2), (1, 1), "VALID")
-
-    with pytest.raises(UnsupportedPrimitiveError, match="`reduce_window` has no form in the IR"):
-        read_function(function, X)
-
-
 def test_functions_of_what_is_at_some_places_are_refused() -> None:
     """They were taken for the zeros that JAX writes with them."""
     message = r"`scatter` has no form in the IR: .*: write `x.at\[places\].set\(f\(x\[places\]\)\)`"

@@ -9,6 +9,7 @@ from .avals import jax_dtype as jax_dtype
 from .avals import key_implementation as key_implementation
 from .avals import matmul_precision as matmul_precision
 from .avals import type_of as type_of
+from .avals import x64_beside as x64_beside
 from .avals import x64_enabled as x64_enabled
 from .avals import x64_for as x64_for
 from .choices import with_safe_choices as with_safe_choices

@@ -1,7 +1,7 @@
 """Types here and abstract values in JAX: the same shapes and dtypes in two notations."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -66,6 +66,15 @@ def x64_for(*parts: Any) -> AbstractContextManager[Any]:
     """
     context: AbstractContextManager[Any] = jax.enable_x64(is_wide(*parts))
     return context
+
+
+def x64_beside(*parts: Any) -> AbstractContextManager[Any]:
+    """The context in which JAX knows 64-bit dtypes by the user's setting, or as by `x64_for`.
+
+    It is for programs of the user's, and for what they call: their constants are as wide as the
+    setting lets them be, and they compute in 64 bits under a setting of their own.
+    """
+    return nullcontext() if x64_enabled() else x64_for(*parts)
 
 
 def x64_enabled() -> bool:

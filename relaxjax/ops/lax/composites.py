@@ -16,7 +16,14 @@ from relaxjax.ir.op import get_op
 from relaxjax.ops.refused import REFUSED
 
 from .avals import jax_dtype
-from .inlining import HI_PRIMITIVE, RULES_BESIDE_BODIES, function_of_jax, has_own_rule, open_program
+from .inlining import (
+    HI_PRIMITIVE,
+    RULES_BESIDE_BODIES,
+    function_of_jax,
+    has_own_rule,
+    open_program,
+    programs_inside,
+)
 from .reader import Found
 
 COMPOSITES: dict[str, Callable[..., Any]] = {
@@ -85,7 +92,5 @@ def lost_rule(program: Any) -> str | None:
             return RULES_BESIDE_BODIES.get(name, f"the primitive `{name}`")
         if function not in _KEPT and function not in _TOLD:
             return RULES_BESIDE_BODIES[HI_PRIMITIVE]
-    params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
-    parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
-    inside = (lost_rule(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
+    inside = (lost_rule(part) for eqn in jaxpr.eqns for part in programs_inside(eqn))
     return next((name for name in inside if name), None)

@@ -1,8 +1,9 @@
 """Jaxprs inside jaxprs: which equations only wrap a program, and which a result depends on."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache, partial
 from itertools import compress
 from operator import or_
 from typing import Any, TypeAlias
@@ -13,10 +14,13 @@ from jax.extend import core
 
 from relaxjax.ops import once, refused
 
+from .avals import x64_beside
 from .cudnn_attention import CUDNN_ATTENTION, attention_written_out, is_of_cudnn
+from .folds import fold_written_out
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 from .unsupported import without_form
+from .windows import windows_reduced
 
 Program: TypeAlias = tuple[Any, Sequence[Any]]  # a jaxpr, and the values of its constvars
 Keeps: TypeAlias = Callable[[Any], bool]  # whether the results of an equation are kept
@@ -84,9 +88,44 @@ def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
         return _linear_solve(eqn)
     if name == CUDNN_ATTENTION:
         return open_program(attention_written_out(eqn)), eqn.invars
+    if name == "reduce_window" or (name == "reduce" and _folds_by_rule(eqn)):
+        return open_program(_written_once(eqn)), eqn.invars
     if name == HI_PRIMITIVE or is_from_outside(eqn):
         return open_program(standing_for(eqn)), eqn.invars
     return None
+
+
+@lru_cache(maxsize=4096)
+def _written_once(eqn: Any) -> core.ClosedJaxpr:
+    """The same program each time: what moves in it is known of its very equations."""
+    written = windows_reduced if eqn.primitive.name == "reduce_window" else fold_written_out
+    with x64_of(eqn):
+        return written(eqn)
+
+
+def _folds_by_rule(eqn: Any) -> bool:
+    """Whether a fold of known length calls functions that have derivatives of their own.
+
+    They have them for scalars: as a tree, it calls them on arrays.
+    """
+    shape = eqn.invars[0].aval.shape
+    known = all(isinstance(shape[axis], int) for axis in eqn.params["dimensions"])
+    return known and _calls_rules(eqn.params["jaxpr"])
+
+
+def _calls_rules(program: Any) -> bool:
+    jaxpr, _ = open_program(program)
+    return any(
+        has_own_rule(eqn) or any(map(_calls_rules, programs_inside(eqn))) for eqn in jaxpr.eqns
+    )
+
+
+def programs_inside(eqn: Any) -> Iterator[Any]:
+    """The jaxprs among the parameters of an equation, closed or open."""
+    for value in eqn.params.values():
+        for part in value if isinstance(value, tuple) else [value]:
+            if hasattr(open_program(part)[0], "eqns"):
+                yield part
 
 
 def _linear_solve(eqn: Any) -> tuple[Program, Sequence[Any]]:
@@ -101,8 +140,18 @@ def _to_solve_with(eqn: Any, operands: Sequence[Any]) -> list[Any]:
     return [*operands[before : before + lengths.solve], *operands[sum(lengths) :]]
 
 
+def x64_of(eqn: Any) -> AbstractContextManager[Any]:
+    """The context in which what an equation runs is traced again, of 64 bits if it is of these."""
+    return x64_beside(*(str(var.aval.dtype) for var in (*eqn.invars, *eqn.outvars)))
+
+
 def standing_for(eqn: Any) -> core.ClosedJaxpr:
     """What an equation with a derivative of its own computes, as a program of all its operands."""
+    with x64_of(eqn):
+        return _standing_for(eqn)
+
+
+def _standing_for(eqn: Any) -> core.ClosedJaxpr:
     if eqn.primitive.name in _WRAPPERS:
         closed: core.ClosedJaxpr = next(eqn.params[key] for key in _PROGRAMS if key in eqn.params)
         return closed

@@ -119,12 +119,30 @@ def test_an_unknown_number_has_no_gradient() -> None:
         Gradient("main")(module)
 
 
-def test_a_fold_by_a_function_with_a_rule_has_no_gradient() -> None:
-    """The rule is one of scalars."""
+@jax.custom_jvp
+def joined(a: Any, b: Any) -> Any:
+    return a + b + a * b
 
-    def powers(x: Any) -> Any:
-        return lax.reduce(x, np.float32(0.0), jnp.logaddexp, (0, 1, 2))
 
-    chex.assert_trees_all_close(to_jax(from_jax(powers, X), "main")(X), powers(X), rtol=1e-6)
-    with pytest.raises(ValueError, match=r"no gradient is known for:\n.*lax.reduce"):
-        relaxjax.grad(powers)(X)
+@joined.defjvp
+def _joined_tangent(values: Any, tangents: Any) -> Any:
+    (a, b), (da, db) = values, tangents
+    return joined(a, b), (1 + b) * da + (1 + a) * db + a * b * (da + db)
+
+
+@pytest.mark.parametrize(("combine", "start"), [(joined, 0.0), (jnp.logaddexp, -np.inf)])
+def test_the_function_may_have_a_derivative_of_its_own(combine: Any, start: float) -> None:
+    """That of the body was taken in the place of a user's rule, and JAX's functions were refused.
+
+    Rules are ones of scalars: they are called on arrays.
+    """
+
+    def folded(x: Any) -> Any:
+        return jnp.sum(lax.reduce(x, np.float32(start), combine, (2, 0)) ** 2)
+
+    x = X[:, :, :1] if combine is joined else X  # the rule goes by the order
+    chex.assert_trees_all_close(to_jax(from_jax(folded, x), "main")(x), folded(x), rtol=1e-6)
+    expected = jax.value_and_grad(folded)(x)
+    chex.assert_trees_all_close(relaxjax.value_and_grad(folded)(x), expected, rtol=1e-5)
+    empty = X[:, :0]
+    chex.assert_trees_all_close(relaxjax.grad(folded)(empty), empty)
