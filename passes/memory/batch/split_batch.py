@@ -212,13 +212,16 @@ class _Split:
             elif var not in self.reading.inside:
                 before.append(binding)
             if var in self.reading.inside:
-                (after if has(self.reading.kind(var), AFTER) else inside).append(binding)
+                if not has(self.reading.kind(var), AFTER):
+                    inside.append(binding)
+                elif var not in self.reading.early:
+                    after.append(binding)
         return before, inside, after
 
     @cached_property
     def needed(self) -> list[Var]:
-        """What is computed in the loop and needed after it."""
-        inside = {binding.var for binding in self.inside}
+        """What is computed in the loop alone, and needed after it."""
+        inside = {binding.var for binding in self.inside} - self.reading.early
         needed = [var for binding in self.after for var in free_vars(binding.value)]
         needed += free_vars(self.old.body.body)
         return [var for var in dict.fromkeys(needed) if var in inside]

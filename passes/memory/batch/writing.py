@@ -8,7 +8,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.ir.walk import substitute
+from relaxjax.ir.walk import free_vars, substitute
 from relaxjax.ops.emit import reshaped
 
 from .kinds import AFTER, WHOLE, Along, Kind, Numbered, Taken, dims_of
@@ -80,8 +80,11 @@ class PartWriter:
         return self._parts[expr, kind]
 
     def _made_small(self, value: Expr | None, kind: Along | Numbered) -> Expr | None:
-        """A part of what repeats something along the samples, or numbers them, by itself."""
-        if not isinstance(value, Call):
+        """A part of what repeats something along the samples, or numbers them, by itself.
+
+        What is known before the loop may repeat a value of which there are parts in the loop.
+        """
+        if not isinstance(value, Call) or any(map(self.reading.reads_parts, free_vars(value))):
             return None
         name = operator_name(value)
         if name == "lax.broadcast_in_dim":
