@@ -207,7 +207,9 @@ def test_what_is_planned_is_for_the_platform_it_was_planned_by() -> None:
     again = Rematerialize("loss_adjoint", must_recompute=[name])
     with lowering_for("tpu"):
         assert again(module).attrs["platform"] == "tpu"
-    written_out = LegalizeOps(customize_map={"relax.grad.delay": get_op("relax.grad.delay").lower})
+    lower = get_op("relax.grad.delay").lower
+    assert lower is not None
+    written_out = LegalizeOps(customize_map={"relax.grad.delay": lower})
     with lowering_for("tpu"):
         planned = written_out(again(module))
     assert "optimization_barrier" in planned.script()
