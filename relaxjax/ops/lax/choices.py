@@ -27,6 +27,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ops.once import computed_once
 
 from .inlining import has_own_rule, open_program
+from .jaxprs import jaxpr_and_result
 
 # Of these JAX's own derivative is right at numbers that are computed once. Sorts need none of this:
 # no kernel computes what it sorts, so it is stored, and all that sort it read the same.
@@ -70,7 +71,7 @@ def choosing_safely(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of arrays, whose choices are differentiated as the beginning of this file says."""
 
     def run(*args: Any) -> Any:
-        program, result = jax.make_jaxpr(function, return_shape=True)(*args)
+        program, result = jaxpr_and_result(function, *args)
         leaves = core.jaxpr_as_fun(with_safe_choices(program))(*jax.tree.leaves(args))
         return jax.tree.unflatten(jax.tree.structure(result), leaves)
 

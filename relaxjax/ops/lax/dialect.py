@@ -5,7 +5,6 @@ from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
 
-import jax
 from jax.extend import core
 
 from relaxjax.ir.attrs import Attrs
@@ -24,6 +23,7 @@ from .choices import gradient_of_chosen
 from .composites import COMPOSITES, composite_lowering
 from .gradient import gradient_of, gradient_of_joined
 from .inlining import open_program
+from .jaxprs import jaxpr_and_result
 from .lowering import lowering_of
 from .operator import declare
 from .prototypes import (
@@ -171,7 +171,7 @@ def _evaluated(op: Op, types: tuple[Type | None, ...], attrs: Attrs) -> Type:
         # Random bits say in their width, not by a dtype, that they need 64-bit integers.
         width = f"uint{attrs.get('bit_width', 32)}"
         with x64_for(*types, attrs, width):
-            result = jax.eval_shape(lambda *args: lower(*args, **params), *avals)
+            _, result = jaxpr_and_result(lambda *args: lower(*args, **params), *avals)
     except Exception as error:
         raise OpError(f"{op.name}: {error}") from error
     if isinstance(result, tuple):

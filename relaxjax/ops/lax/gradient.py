@@ -28,6 +28,7 @@ from .avals import jax_dtype, matmul_precision, x64_for
 from .choices import choosing_safely
 from .composites import whole_function
 from .inlining import open_program
+from .jaxprs import jaxpr_of
 from .known_values import known_of
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
@@ -263,7 +264,7 @@ def _traced(
             if known is None
             else abstract_tensors(known, symbols)
         )
-        return jax.make_jaxpr(pullback)(gs, tensors), symbols, platforms
+        return jaxpr_of(pullback, gs, tensors), symbols, platforms
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from .choices import choosing_safely
 from .composites import whole_function
 from .gradient import asking_for_sizes, compact, is_inexact, unknown_sizes
 from .inlining import open_program
+from .jaxprs import jaxpr_of
 from .known_values import known_of
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
@@ -122,7 +123,7 @@ def _traced(
         lowering_for(platform),
         asked_for_platform() as platforms,
     ):
-        return jax.make_jaxpr(run)(*avals), symbols, platforms
+        return jaxpr_of(run, *avals), symbols, platforms
 
 
 def _tangent(result: Any, tangent: Any) -> Any:

@@ -24,6 +24,7 @@ from relaxjax.ops.declare import OpError
 from relaxjax.ops.platform import asked_for_platform, lowering_for
 
 from .avals import aval_of, x64_for
+from .jaxprs import jaxpr_of
 from .symbols import JaxSymbols, evaluate_attrs
 
 
@@ -128,7 +129,7 @@ def trace_lowering(
             lowering_for(platform),
             asked_for_platform() as platforms,
         ):
-            return jax.make_jaxpr(run)(*avals), symbols, platforms
+            return jaxpr_of(run, *avals), symbols, platforms
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, OpError):
         raise NotTraceableError from None  # it must see values
     except Exception:
