@@ -244,8 +244,11 @@ def _within_budget(forms: Forms, budget: Budget) -> Decided:
 def planner_of(
     mod: IRModule, name: str, caller: Caller | None = None, like: Program | None = None
 ) -> Planner:
-    """Of a function as it stands. What a program `like` it knows is not found out again."""
-    function = function_of(mod, name)
+    """Of a function as it stands. What a program `like` it knows is not found out again.
+
+    A form of what was read before is sound, as that was.
+    """
+    function = function_of(mod, name) if like is None else mod[name]
     check_sizes(function, name)
     return Planner(Program.of(function, mod, name, caller, like))
 

@@ -182,7 +182,11 @@ class Planner:
     def with_spare_room(self, plan: Plan, most: int) -> Plan:
         """`plan` with more kept: what hardly raises its peak, and to no more than `most`."""
         most = min(most, int(plan.peak * _SPARE))
+        tried = set[tuple[Plan, float]]()
         for hope in _HOPES:
+            if (plan, hope) in tried:
+                continue
+            tried.add((plan, hope))
             more = self._keeping(plan, plan.kept | fitting(plan, int(most * hope)))
             if more.peak <= most:
                 plan = more
@@ -250,7 +254,8 @@ class Planner:
         """The plan with the same orders that keeps these values."""
         if not plan.orders:
             return self.plan_of(kept)
-        return replace(plan, kept=self._decided(kept))
+        decided = self._decided(kept)
+        return plan if decided == plan.kept else replace(plan, kept=decided)
 
     def _decided(self, kept: frozenset[Var]) -> frozenset[Var]:
         return (kept | self.must_keep | self._slight) - self.must_recompute

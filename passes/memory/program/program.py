@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.function import Binding, Function
@@ -69,7 +70,8 @@ class Program:
         steps = tuple(read(binding, name) for binding in bindings)
         results = {var for field in body.fields[:-1] for var in used_vars(field)}
         last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
-        loops = dict(Program._loops(closures, bindings, mod, name))
+        read_before = {loop.function: loop for loop in like.loops.values()} if like else {}
+        loops = dict(Program._loops(closures, bindings, mod, name, read_before))
         if caller is None:
             return Program(function, steps, last + 1, None, loops, True)
         part = callers_part(mod.with_function(name, function), name, caller)
@@ -78,10 +80,17 @@ class Program:
 
     @staticmethod
     def _loops(
-        closures: Mapping[Var, Function], bindings: Sequence[Binding], mod: IRModule, name: str
+        closures: Mapping[Var, Function],
+        bindings: Sequence[Binding],
+        mod: IRModule,
+        name: str,
+        read_before: Mapping[Function, "Program"] = MappingProxyType({}),
     ) -> Iterator[tuple[Var, "Program"]]:
         """The loops among some bindings, and what each of them computes in a step."""
         for var, function in loop_bodies(closures, bindings):
+            if function in read_before:
+                yield var, read_before[function]
+                continue
             body = list(function.body.bindings())
             own = values_of_kind(body, Function)
             part = loops_part(function)
