@@ -15,6 +15,8 @@ def rewritten(function: Function, *tables: Rules) -> Function:
     """
     while (changed := _by_each(function, tables)) is not function:
         function = remove_all_unused(canonical_bindings(changed))
+        if function is changed and len(tables) == 1:  # which have come to their end
+            break
     return function
 
 

@@ -30,7 +30,7 @@ class Draft(Uses):
 
     def unbind(self, var: Var) -> list[Var]:
         """Take a binding out; what it used."""
-        used = list(direct_uses(self.binding(var).value))
+        used = direct_uses(self.binding(var).value)
         del self.bindings[var]
         self._forget(var)
         for other in used:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -32,6 +33,7 @@ from .walk import (
     kept,
     map_children,
     names_of_vars,
+    nested_bindings,
     nested_sequences,
     post_order,
 )
@@ -86,6 +88,8 @@ def fixed_point(function: Function, rules: Rules) -> Function:
     rewritten. A variable that becomes another name of a value is replaced by that, and what this
     leaves unused goes. Where no rule applies the result is the very function.
     """
+    if not any(rules.concern(binding.value) for binding in nested_bindings(function)):
+        return function
     return _Rewriting(function, rules).end()
 
 
@@ -150,9 +154,13 @@ class _Rewriting:
         self.serial = count()  # so that no two on the list are compared by themselves
         self.pending: set[Var] = set()
         self.origins = tuple(self.known.bindings.values())
-        self.scopes = _Scopes(function)
         for place, binding in enumerate(self.origins):
             self.enter(_Slot(binding.var, self.known.blocks[binding.var], (place,)), binding.var)
+
+    @cached_property
+    def scopes(self) -> _Scopes:
+        """Those of the function as it was; nobody asks where no rule applies."""
+        return _Scopes(self.function)
 
     def end(self) -> Function:
         """The function that is left when no rule applies any more."""

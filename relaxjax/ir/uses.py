@@ -4,7 +4,7 @@ A pass that rewrites binding by binding keeps one view in step with its changes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Self, TypeVar
 
 from .expr import Call, DataflowVar, Expr, Var
@@ -135,18 +135,19 @@ def count_uses(expr: Expr) -> dict[Var, int]:
     return dict(Counter(item for item in post_order(expr) if isinstance(item, Var)))
 
 
-def direct_uses(expr: Expr) -> Iterator[Var]:
+def direct_uses(expr: Expr) -> list[Var]:
     """Each use of a variable in an expression, outside of the sequences in it, in order."""
     if is_call_of_leaves(expr):
-        yield from (item for item in (expr.op, *expr.args) if isinstance(item, Var))
-        return
+        return [item for item in (expr.op, *expr.args) if isinstance(item, Var)]
+    found: list[Var] = []
     waiting = [expr]
     while waiting:
         item = waiting.pop()
         if isinstance(item, Var):
-            yield item
+            found.append(item)
         elif not isinstance(item, SeqExpr):
             waiting += reversed(children(item))
+    return found
 
 
 def values_of(bindings: Iterable[Binding]) -> dict[Var, Expr]:
