@@ -182,7 +182,7 @@ class Planner:
     def with_spare_room(self, plan: Plan, most: int) -> Plan:
         """`plan` with more kept: what hardly raises its peak, and to no more than `most`."""
         most = min(most, int(plan.peak * _SPARE))
-        tried = set[tuple[Plan, float]]()
+        tried = set[tuple[Plan, float]]()  # to make a plan with orders again takes long
         for hope in _HOPES:
             if (plan, hope) in tried:
                 continue

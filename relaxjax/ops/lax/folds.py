@@ -20,9 +20,7 @@ def fold_written_out(eqn: Any) -> core.ClosedJaxpr:
     def folded(*values: Any) -> Sequence[Any]:
         return folded_by_tree(combine, values[:count], values[count:], axes)
 
-    program = jax.make_jaxpr(folded)(*(var.aval for var in eqn.invars))
-    eqns = [one.replace(source_info=eqn.source_info) for one in program.jaxpr.eqns]
-    return core.ClosedJaxpr(program.jaxpr.replace(eqns=eqns), program.consts)
+    return jax.make_jaxpr(folded)(*(var.aval for var in eqn.invars))
 
 
 def folded_by_tree(

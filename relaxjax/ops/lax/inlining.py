@@ -97,10 +97,15 @@ def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
 
 @lru_cache(maxsize=4096)
 def _written_once(eqn: Any) -> core.ClosedJaxpr:
-    """The same program each time: what moves in it is known of its very equations."""
+    """The same program each time, all on the line of the equation.
+
+    What moves in it is known of its very equations.
+    """
     written = windows_reduced if eqn.primitive.name == "reduce_window" else fold_written_out
     with x64_of(eqn):
-        return written(eqn)
+        program = written(eqn)
+    eqns = [one.replace(source_info=eqn.source_info) for one in program.jaxpr.eqns]
+    return core.ClosedJaxpr(program.jaxpr.replace(eqns=eqns), program.consts)
 
 
 def _folds_by_rule(eqn: Any) -> bool:

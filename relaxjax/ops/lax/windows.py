@@ -25,10 +25,9 @@ _WINDOWS = ("window_dimensions", "window_strides", "padding", "base_dilation", "
 def windows_reduced(eqn: Any) -> core.ClosedJaxpr:
     """What a general reduction of windows computes, as a program of its arrays and starts."""
     program = _by_an_operator(eqn)
-    if program is None:
-        program = jax.make_jaxpr(partial(_side_by_side, eqn))(*(var.aval for var in eqn.invars))
-    eqns = [one.replace(source_info=eqn.source_info) for one in program.jaxpr.eqns]
-    return core.ClosedJaxpr(program.jaxpr.replace(eqns=eqns), program.consts)
+    if program is not None:
+        return program
+    return jax.make_jaxpr(partial(_side_by_side, eqn))(*(var.aval for var in eqn.invars))
 
 
 def _by_an_operator(eqn: Any) -> core.ClosedJaxpr | None:

@@ -145,11 +145,9 @@ def test_so_are_checkpointed_layers() -> None:
 
     given = arguments()
     made = relaxjax.value_and_grad(checkpointed, memory_policy="balanced")
-    assert f"R.Tensor(({SAMPLES}, {WIDTH})" in made.module(*given).script()
-    assert (
-        f'R.Tensor(({SAMPLES}, {WIDTH}), dtype="float32") = L.tanh'
-        not in made.module(*given).script()
-    )
+    script = made.module(*given).script()
+    assert "def part(" in script
+    assert f'R.Tensor(({SAMPLES}, {WIDTH}), dtype="float32") = L.tanh' not in script
     chex.assert_trees_all_close(
         jax.jit(made)(*given), jax.value_and_grad(checkpointed)(*given), rtol=1e-4, atol=1e-6
     )
