@@ -60,8 +60,8 @@ class KeptExecutable:
         self._made_of, self._known_as = made_of, known_as
         self._is_known = False  # whether it has been looked for
         self._loaded: _Loaded | None = None  # runs for arguments of the types that it is for
-        # The file that the first call is to leave, of arguments of the types that it is for.
-        self._missing: tuple[Path, str] | None = None
+        self._missing: Path | None = None  # the file that the first call is to leave
+        self._types = ""  # of the arguments that both are for
 
     @property
     def is_plain(self) -> bool:
@@ -78,11 +78,20 @@ class KeptExecutable:
                 return loaded(*args)
             except TypeError:  # of other types, which it finds out before it runs
                 return self.jitted(*args)
-        missing = self._missing
-        if missing is None or _are_traced(args) or _types_of(args) != missing[1]:
-            return self.jitted(*args)
+        if self._missing is not None and not _are_traced(args):
+            self.executable(args)
+        return self.jitted(*args)
+
+    def executable(self, args: tuple[Any, ...]) -> Any:
+        """What runs for arguments of such types, of which JAX traces none, and for no others."""
+        loaded, missing = self._looked_for(args), self._missing
+        types = _types_of(args)
+        if loaded is not None and types == self._types:
+            return loaded
+        if missing is None or types != self._types:
+            return self.lower(*args).compile()
         self._missing = None
-        return self._first(missing[0], args)
+        return self._first(missing, args)
 
     def _looked_for(self, args: tuple[Any, ...]) -> _Loaded | None:
         """What is there for arguments like these; whether it is, the first of them decide."""
@@ -92,24 +101,24 @@ class KeptExecutable:
             types = _types_of(args)
             path = self._path(types)
             if path is not None:
-                self._loaded = _read(path)
-                self._missing = None if self._loaded else (path, types)
+                self._loaded, self._types = _read(path), types
+                self._missing = None if self._loaded else path
         self._is_known = True
         return self._loaded
 
     def _first(self, path: Path, args: tuple[Any, ...]) -> Any:
-        """The result of a call that compiles the program, which is kept if that takes long."""
-        lowered = self.lower(*args)  # before the call takes their memory
+        """The program, compiled, which is kept if that takes long."""
+        lowered = self.lower(*args)
         with _events() as events:
             began = time.perf_counter()
-            result = self.jitted(*args)
+            compiled = lowered.compile()  # JAX compiles it no second time
             took = time.perf_counter() - began
         # XLA writes what it has loaded itself, of JAX's cache, without some of its functions.
         is_new = _COMPILED in events and _OF_THE_CACHE not in events
         is_told = is_kept(self._known_as) or _is_saved(self._made_of)
         if is_new and took >= _least_seconds() and is_told:
-            _write(path, lowered.compile())  # JAX compiles it no second time
-        return result
+            _write(path, compiled)
+        return compiled
 
     def _path(self, types: str) -> Path | None:
         config: Any = jax.config

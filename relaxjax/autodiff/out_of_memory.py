@@ -1,8 +1,8 @@
 """What is said where a device has no memory left for a training step."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any
 
 from jax.errors import JaxRuntimeError
 
@@ -24,15 +24,21 @@ class OutOfMemoryError(MemoryError):
     """A device has no memory left for a training step; the message says what budget to try."""
 
 
-@contextmanager
-def told_of_memory(report: Callable[[], MemoryReport]) -> Iterator[None]:
-    """Where XLA runs out of memory inside, say where that goes, and what to do."""
-    try:
-        yield
-    except JaxRuntimeError as error:
-        if not _EXHAUSTED.search(str(error)):
-            raise
-        raise OutOfMemoryError(_message(str(error), report)) from error
+class ToldOfMemory:
+    """Where XLA runs out of memory inside, say where that goes, and what to do.
+
+    It is entered at each step, which a context manager made of a generator would take longer for.
+    """
+
+    def __init__(self, report: Callable[[], MemoryReport]) -> None:
+        self._report = report
+
+    def __enter__(self) -> None:
+        """Nothing is known yet."""
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if isinstance(error, JaxRuntimeError) and _EXHAUSTED.search(str(error)):
+            raise OutOfMemoryError(_message(str(error), self._report)) from error
 
 
 def _message(said: str, report: Callable[[], MemoryReport]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import auto_axes
 
 from relaxjax.frontends import JaxProgram
@@ -17,7 +18,9 @@ from relaxjax.trainable.names import OPTIM_STATE, TRAIN_STEP
 from .sharding import check_whole, explicit_mesh, sharding_on
 from .step_module import Counts
 from .step_placing import StepPlaces
-from .step_trees import copied
+from .step_trees import Arrays, StateArrays, copied
+
+_HAS_BEGUN = np.bool(True)  # an optimizer of optax began with the values of the parameters
 
 
 def compiled(
@@ -36,13 +39,19 @@ def compiled(
     step = in_own_dtypes(to_jax(gathered, TRAIN_STEP), gathered, TRAIN_STEP)
     last = len(program.avals) - counts.states
     others = (*program.all_avals[1:last], *program.all_avals[len(program.avals) :])
+    opt_count = len(module.attrs[OPTIM_STATE])
 
-    def run(params: Any, states: Any, opt: Any, count: Any, *inputs: Any) -> Any:
-        of_state = jax.tree.map(jax.typeof, (params, states, opt))
-        types = program.avals[0], *of_state, others
+    def run(state: StateArrays, batch: Arrays, captured: Arrays) -> Any:
+        has_begun = (_HAS_BEGUN,) * (opt_count - len(state.opt_state))
+        own = state.params, (*state.model_state, *state.key), (*state.opt_state, *has_begun)
+        types = program.avals[0], *jax.tree.map(jax.typeof, own), others
+        inputs = *captured, *batch
         sharded = _on_explicit_axes(step, types, map(jax.typeof, inputs))
-        loss, *rest, beside = sharded(params, states, opt, *inputs)
-        results = loss, *rest, count + 1, beside
+        loss, params, states, opt, beside = sharded(*own, *inputs)
+        first = len(state.model_state)
+        model, key = states[:first], states[first:]
+        new = StateArrays(params, model, opt[: len(state.opt_state)], key, state.step + 1)
+        results = new, (loss, beside)
         config: Any = jax.config
         if config.jax_disable_jit:  # operator by operator, one array may be several results
             results = jax.tree.map(copied, results)
@@ -51,10 +60,17 @@ def compiled(
     inside = jax.custom_jvp(run)
     inside.defjvp(_no_derivative)
     where: dict[str, Any] = {} if places is None else {"out_shardings": places.given}
-    own: Any = jax.jit(run, donate_argnums=(0, 1, 2, 3), **where)
+    own: Any = jax.jit(run, donate_argnums=0, **where)
     if known_as and places is None:
         own = KeptExecutable(own, module.without_attr(OPTIM_STATE), known_as)
     return own, jax.jit(inside, **where)
+
+
+def compiled_for(own: Any, arguments: tuple[Any, ...]) -> Any:
+    """The executable of a step for such arguments, whose results are those of `own`."""
+    if isinstance(own, KeptExecutable):
+        return own.executable(arguments)
+    return own.lower(*arguments).compile()
 
 
 def check_unmapped(arrays: Iterable[Any]) -> None:

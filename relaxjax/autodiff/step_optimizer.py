@@ -6,14 +6,11 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from relaxjax.optim import Lazy, Narrow, OptaxOptimizer, Optimizer, from_optax
 
 from .placing import var_of
 from .step_trees import Arrays, Nesting
-
-_HAS_BEGUN = np.bool(True)  # it began with the values of the parameters
 
 
 class StepOptimizer(Protocol):
@@ -28,7 +25,10 @@ class StepOptimizer(Protocol):
         ...
 
     def flat(self, state: Any, count: int) -> list[Any]:
-        """The state as the so many arrays that a step takes."""
+        """The state as the so many arrays that a step takes, or but for the last of them.
+
+        That is the flag of one of optax that it has begun.
+        """
         ...
 
     def nested(self, arrays: Sequence[Any], before: Any) -> Any:
@@ -72,8 +72,7 @@ class _OfPytrees:
         return self.transformation.init(jax.tree.unflatten(nesting.of_arrays, params))
 
     def flat(self, state: Any, count: int) -> list[Any]:
-        leaves = _counted(OptaxOptimizer.flat_state(state), count - 1, count)
-        return [*leaves, *[_HAS_BEGUN] * (count - len(leaves))]
+        return _counted(OptaxOptimizer.flat_state(state), count - 1, count)
 
     def nested(self, arrays: Sequence[Any], before: Any) -> Any:
         return OptaxOptimizer.nested_state(arrays, before)

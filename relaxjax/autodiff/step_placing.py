@@ -16,26 +16,27 @@ from relaxjax.trainable.sharding import Distribution, shardings_of_step
 from .placing import Placing, by_name, check_placeable, placed, unique, var_of
 from .step_loss import LossArguments
 from .step_optimizer import StepOptimizer
+from .step_trees import StateArrays
 
 
 @dataclass(frozen=True)
 class StepPlaces:
-    """The shardings of what a step takes, group by group and then each input, and of its results.
-
-    Where XLA places a result, it is None.
-    """
+    """The shardings of what the program of a step takes and gives; None where XLA places it."""
 
     mesh: Mesh
     taken: tuple[Any, ...]
     given: tuple[Any, ...]
 
     @staticmethod
-    def of(mod: IRModule, mesh: Mesh) -> "StepPlaces":
-        """Those that a module states, on its mesh."""
+    def of(mod: IRModule, mesh: Mesh, like: StateArrays, captured: int) -> "StepPlaces":
+        """Those that a module states, on its mesh, for a state of as many arrays as one like it."""
         spread = Distribution.of(mod)
         assert spread is not None
-        (params, states, opt, *inputs), (whole, *state) = shardings_of_step(mod, spread, mesh)
-        return StepPlaces(mesh, (params, states, opt, whole, *inputs), (whole, *state, whole, None))
+        (params, states, opt, *inputs), (whole, *_) = shardings_of_step(mod, spread, mesh)
+        model, opt = states[: len(like.model_state)], opt[: len(like.opt_state)]
+        state = StateArrays(params, model, opt, states[len(model) :], whole)
+        taken = state, tuple(inputs[captured:]), tuple(inputs[:captured])
+        return StepPlaces(mesh, taken, (state, (whole, None)))
 
 
 def spread_by_name(
@@ -76,7 +77,7 @@ class FirstPlaces:
         arrays = self.optimizer.flat(state, len(bound.state))
         where = [
             self.placing.whole if owner is None else of_params[owner]
-            for owner in bound.state_owners
+            for owner in bound.state_owners[: len(arrays)]
         ]
         return self.optimizer.nested(placed(arrays, where), state)
 

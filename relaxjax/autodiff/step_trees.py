@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,19 @@ from relaxjax.ir.wording import a_kind
 from .arguments import without_numbers
 
 Arrays = tuple[Any, ...]
+
+
+class StateArrays(NamedTuple):
+    """What a program takes and gives of a state: its arrays, in the order that they have in it.
+
+    So JAX can call the program with the state itself, if nothing else is in that.
+    """
+
+    params: Any
+    model_state: Any
+    opt_state: Any
+    key: Any  # one array or none
+    step: Any
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from typing import Any
 
 import jax
@@ -24,15 +24,16 @@ from relaxjax.trainable.sharding_rules import ShardingLike
 
 from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
-from .out_of_memory import told_of_memory
+from .out_of_memory import ToldOfMemory
 from .placing import Placing, check_placeable, placed
-from .step_again import Again, Call, Latest, has_keys
-from .step_compiled import check_unmapped, compiled
+from .step_again import Again, call_again, has_keys, is_watched, kind_of
+from .step_compiled import check_unmapped, compiled, compiled_for
 from .step_loss import LossArguments, program_of
 from .step_module import results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
 from .step_placing import FirstPlaces, StepPlaces, spread_by_name
 from .step_trees import (
+    StateArrays,
     apart,
     check_alive,
     check_distinct,
@@ -66,11 +67,14 @@ class _Step:
 
     module: IRModule
     program: JaxProgram
-    opt_count: int  # arrays of the optimizer's state
     run: Any  # compiled, and takes the memory of the state
     inside: Any  # the same where JAX traces any of what it takes
     aux: AuxiliaryOutput
     places: StepPlaces | None  # on a mesh
+
+    @cached_property
+    def told_of_memory(self) -> ToldOfMemory:
+        return ToldOfMemory(partial(memory_of_step, self.module))
 
 
 class TrainStep:
@@ -97,8 +101,7 @@ class TrainStep:
         self._placing = placing
         self._steps: dict[Hashable, _Step] = {}
         self._awaited: set[Any] = set()  # programs that have run
-        self._again: list[tuple[_Step, Again]] = []  # by kinds of states and batches
-        self._latest: Latest | None = None
+        self._again: list[tuple[_Step, Again]] = []  # the latest first
         update_wrapper(self, loss, updated=())
 
     def __repr__(self) -> str:
@@ -107,64 +110,72 @@ class TrainStep:
     @in_the_users_frames
     def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
         """The state after a step on a batch, and the loss before it, with what is beside it."""
-        call = Call.of(state, batch, self._latest)
+        kind = kind_of(batch)
         for step, again in self._again:
-            arguments = again.arguments(call)
-            if arguments is not None:
-                with told_of_memory(partial(memory_of_step, step.module)):
-                    found = step.run(*arguments)
-                new, self._latest = again.latest(found)
-                return new, self._value(step, found)
-        return self._first(state, batch, call)
+            if again.kind == kind:
+                with step.told_of_memory:
+                    new = again(state, batch)
+                if new is not None:
+                    return new
+        return self._first(state, batch, kind)
 
-    def _first(self, state: TrainState, batch: Any, call: Call | None) -> tuple[TrainState, Any]:
+    def _first(self, state: TrainState, batch: Any, kind: Hashable) -> tuple[TrainState, Any]:
         """A step on a state that nothing is known of; if it is alright, that is known then."""
         check_alive(state)
         check_there("batch", batch)
         check_numbers(state=state, batch=batch)
         given = _given(state, batch)
-        step = self._step(given)
+        step = self._step(state, given)
         check_distinct(
             state, {"batch": batch, "what the loss takes from around": step.program.captured}
         )
         taken = *jax.tree.leaves((state, batch)), *step.program.captured
         is_traced = any(isinstance(leaf, Tracer) for leaf in taken)
-        run = step.inside if is_traced else step.run
-        with told_of_memory(partial(memory_of_step, step.module)):
-            found = run(*self._arguments(step, state, given))
-            if not is_traced and run not in self._awaited:
+        arguments = self._arguments(step, state, given)
+        with step.told_of_memory:
+            run = step.inside if is_traced else step.run
+            if not is_traced and self._is_kept(step, state):
+                run = compiled_for(step.run, arguments)
+                again = Again(kind, self._call(step, run, state, batch))
+                self._again.insert(0, (step, again))
+            found = run(*arguments)
+            if not is_traced and step.run not in self._awaited:
                 # A CPU takes its memory as it runs. The first step shows whether it is there.
                 jax.block_until_ready(found)
-                self._awaited.add(run)
-        if call is not None and any(step is one for one in self._steps.values()):
-            self._keep(call, step, state.opt_state, found)
+                self._awaited.add(step.run)
         return self._after(given, found, state.opt_state), self._value(step, found)
 
-    def _keep(self, call: Call, step: _Step, opt_state: Any, found: Any) -> None:
-        """Keep how such a call is made, for the next one."""
-        if self._placing is not None or len(self._again) >= Again.most or has_keys(opt_state):
-            return
-        state, batch = call.numbered()
-        given = _given(state, batch)
-        arguments = self._arguments(step, state, given)
-        again = Again(call, arguments, found, lambda new: self._after(given, new, state.opt_state))
-        self._again.append((step, again))
+    def _is_kept(self, step: _Step, state: TrainState) -> bool:
+        """Whether the next step of this kind is called as this one is, at once."""
+        is_plain = self._placing is None and not step.program.reports
+        is_one = any(step is one for one in self._steps.values())
+        has_room = len(self._again) < Again.most
+        return is_plain and is_one and has_room and not (is_watched() or has_keys(state.opt_state))
+
+    def _call(self, step: _Step, program: Any, state: TrainState, batch: Any) -> Any:
+        """How a step is called again."""
+
+        def arguments(state: TrainState, batch: Any) -> Any:
+            return self._arguments(step, state, _given(state, batch))[:2]
+
+        def results(found: Any) -> tuple[TrainState, Any]:
+            given = _given(state, batch)
+            return self._after(given, found, state.opt_state), self._value(step, found)
+
+        return call_again(program, (state, batch), step.program.captured, arguments, results)
 
     def _after(self, given: LossArguments, found: Any, opt_state: Any) -> TrainState:
         """The state after a step, nested as the one before."""
-        _, params, states, new_opt, count, _ = found
-        new_params, model_state, key = given.nestings.nested(params, states)
-        return TrainState(
-            params=new_params,
-            model_state=model_state,
-            opt_state=self._optimizer.nested(new_opt, opt_state),
-            key=key,
-            step=count,
-        )
+        new, _ = found
+        states = *new.model_state, *new.key
+        params, model_state, key = given.nestings.nested(new.params, states)
+        opt_state = self._optimizer.nested(new.opt_state, opt_state)
+        return TrainState(params, model_state, opt_state, key, new.step)
 
     def _value(self, step: _Step, found: Any) -> Any:
         """The loss, with what is beside it."""
-        loss, _, states, _, _, others = found
+        new, (loss, others) = found
+        states = *new.model_state, *new.key
         results = results_of(step.program, loss, others, states)
         if not self.has_aux:
             return results[0]
@@ -173,12 +184,12 @@ class TrainStep:
     @in_the_users_frames
     def module(self, state: TrainState, batch: Any) -> IRModule:
         """The module with the function `train_step` for such arguments, as it is run."""
-        return self._step(_given(state, batch)).module
+        return self._step(state, _given(state, batch)).module
 
     @in_the_users_frames
     def memory(self, state: TrainState, batch: Any) -> MemoryReport:
         """Where the bytes of such a step go."""
-        return memory_of_step(self._step(_given(state, batch)).module)
+        return memory_of_step(self._step(state, _given(state, batch)).module)
 
     def temporary_bytes(self, state: TrainState, batch: Any) -> int | None:
         """What such a step needs beside its arguments and results, as XLA counts it.
@@ -186,19 +197,24 @@ class TrainStep:
         None where the platform does not tell.
         """
         given = _given(state, batch)
-        step = self._step(given)
+        step = self._step(state, given)
         compiled = step.run.lower(*self._arguments(step, state, given)).compile()
         found = compiled.memory_analysis()
         return None if found is None else int(found.temp_size_in_bytes)
 
     def _arguments(self, step: _Step, state: TrainState, given: LossArguments) -> tuple[Any, ...]:
         """What the compiled program takes."""
-        opt = self._optimizer.flat(state.opt_state, step.opt_count)
-        inputs = (*step.program.captured, *given.inputs)
-        arguments = given.params, given.states, tuple(opt), state.step, *inputs
+        arrays = self._arrays(step.module, state, given)
+        arguments = arrays, given.inputs, tuple(step.program.captured)
         return arguments if step.places is None else placed(arguments, step.places.taken)
 
-    def _step(self, given: LossArguments) -> _Step:
+    def _arrays(self, module: IRModule, state: TrainState, given: LossArguments) -> StateArrays:
+        opt = self._optimizer.flat(state.opt_state, len(module.attrs[OPTIM_STATE]))
+        first = len(given.states) - given.nestings.has_key
+        model, key = given.states[:first], given.states[first:]
+        return StateArrays(given.params, model, tuple(opt), key, state.step)
+
+    def _step(self, state: TrainState, given: LossArguments) -> _Step:
         """The step for such arguments, written at the first of them."""
         placing = self._placing
         own = known_platform(given.arrays) if placing is None else placing.platform
@@ -211,10 +227,12 @@ class TrainStep:
             with lowering_for(platform):
                 program, aux = program_of(self.loss, given, self.has_aux)
                 module, known_as = with_step(program, given.counts, self._options(program, given))
-            opt_count = len(module.attrs[OPTIM_STATE])
-            places = None if placing is None else StepPlaces.of(module, placing.mesh)
+            places = None
+            if placing is not None:
+                arrays, captured = self._arrays(module, state, given), len(program.captured)
+                places = StepPlaces.of(module, placing.mesh, arrays, captured)
             run, inside = compiled(module, known_as, program, given.counts, places)
-            step = _Step(module, program, opt_count, run, inside, aux, places)
+            step = _Step(module, program, run, inside, aux, places)
             if any(isinstance(array, Tracer) for array in program.captured):
                 return step  # they are of one call of whoever traces it
             self._steps[key] = step

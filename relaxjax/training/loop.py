@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import jax
 import numpy as np
 
-from relaxjax.autodiff.out_of_memory import told_of_memory
+from relaxjax.autodiff.out_of_memory import ToldOfMemory
 from relaxjax.trainable.names import LOSS_SCALE
 
 from .batches.data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
@@ -85,7 +85,7 @@ def fit(
         if plan.checkpoints is not None:
             at_the_end.enter_context(plan.checkpoints.finishing())
         at_the_end.enter_context(plan.interrupts)
-        at_the_end.enter_context(told_of_memory(trainer.memory))
+        at_the_end.enter_context(ToldOfMemory(trainer.memory))
         while len(reports) < epochs and not plan.stops(reports):
             reports.append(plan.epoch(data, eval_data, epochs, position))
             position = Position(tuple(reports))

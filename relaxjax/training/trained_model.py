@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relaxjax.autodiff.out_of_memory import told_of_memory
+from relaxjax.autodiff.out_of_memory import ToldOfMemory
 from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine, build
@@ -352,7 +352,7 @@ class TrainedModel:
         return self._cell.state
 
     def _run(self, program: Callable[..., Any], *args: Any) -> tuple[jax.Array, ...]:
-        with told_of_memory(self.memory):
+        with ToldOfMemory(self.memory):
             return self._cell.run(program, *args)
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:

@@ -4,7 +4,6 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import Mock
 
 import chex
 import jax
@@ -154,19 +153,6 @@ def test_arrays_put_into_the_dicts_of_the_last_state(firsts: list[Any]) -> None:
         state, value = step(state, batch())
         chex.assert_trees_all_close(value, expected, rtol=1e-6)
     assert (len(firsts), state.params["layer"].weight.shape) == (2, (4, 6))
-
-
-def test_of_the_last_state_alone_the_kinds_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    step, state = begun(optax.sgd(0.1))
-    asked = Mock(wraps=step_again._kinds)
-    monkeypatch.setattr(step_again, "_kinds", asked)
-    for _ in range(3):
-        state, _ = step(state, batch())
-    asked.reset_mock()
-    state, _ = step(state, batch())
-    asked.assert_not_called()
-    state, _ = step(replace(state), batch())
-    asked.assert_called_once()
 
 
 def test_a_state_that_nobody_has_is_freed() -> None:

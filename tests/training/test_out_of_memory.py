@@ -15,7 +15,7 @@ from jax.errors import JaxRuntimeError
 
 import relaxjax
 from relaxjax import Trainer
-from relaxjax.autodiff.out_of_memory import told_of_memory
+from relaxjax.autodiff.out_of_memory import ToldOfMemory
 from relaxjax.training import Lines, OutOfMemoryError
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -65,7 +65,7 @@ def test_the_budget_to_try_can_be_kept() -> None:
     report = small_trainer().memory()
     said = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 123456 bytes."
     expected = pytest.raises(OutOfMemoryError, match=r"120\.6 KiB \(123,456 bytes\)")
-    with expected as caught, told_of_memory(lambda: report):
+    with expected as caught, ToldOfMemory(lambda: report):
         raise JaxRuntimeError(said)
     found = re.search(r'Try memory_budget=("\d+MiB"), or smaller batches', str(caught.value))
     assert found is not None
@@ -76,7 +76,7 @@ def test_the_budget_to_try_can_be_kept() -> None:
 
 def test_other_errors_stay_as_they_are() -> None:
     expected = pytest.raises(JaxRuntimeError, match=r"^INVALID_ARGUMENT: no$")
-    with expected, told_of_memory(lambda: pytest.fail("nobody asks")):
+    with expected, ToldOfMemory(lambda: pytest.fail("nobody asks")):
         raise JaxRuntimeError("INVALID_ARGUMENT: no")
 
 
