@@ -230,6 +230,72 @@ def test_a_step_is_traced_where_jax_traces_it(firsts: list[Any]) -> None:
     assert len(firsts) == 2
 
 
+def plain(params: Any, mean: Any, batch: Any, key: Any) -> Any:
+    noise = jax.random.normal(key, batch.shape)
+    value = jnp.mean(((batch + noise - mean) @ (params["w"] + params["v"])) ** 2)
+    return value, (0.9 * mean + 0.1 * batch.mean(0, keepdims=True), {"noise": noise.sum()})
+
+
+def begun_plain() -> tuple[TrainStep, Any]:
+    init, step = relaxjax.train_step(plain, optax.adam(0.1), has_aux=True)
+    given = {"w": signed_array(4, 3), "v": signed_array(4, 3, seed=7)}
+    key = jax.random.key_data(jax.random.key(0))
+    return step, init(given, model_state=jnp.zeros((1, 4)), key=key)
+
+
+def test_jax_takes_a_state_of_arrays_alone_as_it_is_nested(
+    firsts: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_again, "_by_leaves", lambda *_: pytest.fail("it is taken apart"))
+    found = []
+    for is_known in (True, False):
+        step, state = begun_plain()
+        values = []
+        for seed in range(3):
+            if not is_known:
+                step._again.clear()
+            state, value = step(state, batch(seed=seed)[0])
+            values.append(value)
+        found.append((state, values))
+    assert len(firsts) == 1 + 3
+    chex.assert_trees_all_equal(*found)
+
+
+def test_what_is_wrong_with_a_state_of_arrays_alone_uses_up_nothing(firsts: list[Any]) -> None:
+    step, first = begun_plain()
+    state, _ = step(first, batch()[0])
+    gone = first.params["w"]
+    wrong = {
+        "given to a step before": replace(state, params={**state.params, "w": gone}),
+        "are one array": replace(state, params={**state.params, "v": state.params["w"]}),
+    }
+    for message, given in wrong.items():
+        with pytest.raises((RuntimeError, ValueError), match=message):
+            step(given, batch()[0])
+    state, _ = step(state, batch()[0])
+    assert (int(state.step), len(firsts)) == (2, 1 + len(wrong))
+
+
+def test_numbers_are_watched_where_jax_is_told_so(firsts: list[Any]) -> None:
+    step, state = begun(optax.sgd(0.1))
+    state, _ = step(state, batch())
+    missing = jnp.full((5, 4), jnp.nan), 2.0
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        step(state, missing)
+    assert len(firsts) == 2
+
+
+def test_another_state_of_the_same_batches_is_a_first_step_once(firsts: list[Any]) -> None:
+    init, step = relaxjax.train_step(
+        lambda params, batch: jnp.mean((batch[0] @ params["w"]) ** 2), optax.sgd(0.1)
+    )
+    narrow, wide = init({"w": signed_array(4, 3)}), init({"w": signed_array(4, 6)})
+    for _ in range(3):
+        narrow, wide = step(narrow, batch())[0], step(wide, batch())[0]
+    assert len(firsts) == 2
+    assert (narrow.params["w"].shape, wide.params["w"].shape) == ((4, 3), (4, 6))
+
+
 def test_one_place_alone_is_picked_as_a_tuple() -> None:
     assert step_again._chosen([])("ab") == ()
     assert step_again._chosen([1])("ab") == ("b",)
