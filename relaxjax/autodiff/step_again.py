@@ -21,9 +21,8 @@ from relaxjax.ops.platform import chosen_platform
 from .step_trees import Arrays, is_array
 
 _PLACED = attrgetter("aval", "sharding", "committed")
-_Call = Callable[
-    [Any, Any], tuple[Any, Any]
-]  # of a state and a batch, for the next state and the value
+_REFUSED = "INVALID_ARGUMENT"  # as XLA says it of arrays that are gone, or given twice
+_Call = Callable[[Any, Any], tuple[Any, Any]]  # from a state and a batch to a state and a value
 
 
 def kind_of(batch: Any) -> tuple[Any, ...]:
@@ -62,9 +61,9 @@ class Again:
             return None
         try:
             return self._call(state, batch)
-        except JaxRuntimeError:  # as it ran
-            raise
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError) as error:
+            if isinstance(error, JaxRuntimeError) and _REFUSED not in str(error):
+                raise  # as it ran
             return None
 
 
