@@ -24,6 +24,9 @@ _LONG_ROWS = 2**16
 # Or the axis has so few elements, of which there are many in all: 0.04 to 0.9 of the time. With
 # more of them, so few numbers are to lie behind it.
 _FEW, _SHORT, _CLOSE, _MANY = 4, 8, 16, 2**14
+# Or it has a few more, of rows that are looked up for this alone: 0.1 to 0.8 of the time. Of 16
+# slices, XLA stores the rows, and takes as long as for the sum.
+_LOOKED_UP = 12
 # So many products of matrices or more, which sum over 4 to 7 numbers, and give so few: 0.02 to 0.5
 # of the time. Those with fewer multiplications XLA computes number by number itself.
 _BATCH, _INNER, _LARGEST, _LEAST = 2**8, range(4, 8), 36, 32
@@ -35,10 +38,11 @@ _AT_ONCE = 16
 def ReduceBySlices(function: Function, mod: IRModule) -> Function:
     """Compute sums, maxima and minima along some axes as operations of two slices each.
 
-    XLA's compiler for CPUs reads a tensor number by number in two cases. The first is a sum over
+    XLA's compiler for CPUs reads a tensor number by number in three cases. The first is a sum over
     an axis behind which long rows lie, as in the gradient of embeddings of positions, which is a
     sum over the batch. The second is an axis of a few elements, such as the three coordinates of a
-    point, or the logits of two classes. Products of many small matrices, such as transforms of
+    point, or the logits of two classes. The third are up to 12 rows of a table that are looked up
+    and summed, as for what a user has bought. Products of many small matrices, such as transforms of
     space, are calls of a library for each; they become sums of elementwise products.
 
     Slices are combined in pairs, and up to 16 at a time. What the tensor is made of is computed in
@@ -64,7 +68,9 @@ def reduction_of_slices(call: Call, op: Op, known: Uses) -> Expr | None:
     axis, sizes = merged
     length, behind = sizes[axis], math.prod(sizes[axis + 1 :])
     is_long = behind * bytes_each > _LONG_ROWS
-    is_short = length <= (_SHORT if behind <= _CLOSE else _FEW) and math.prod(dims) >= _MANY
+    is_looked_up = known.used_once(x) and known.call(x, "lax.gather") is not None
+    most = _LOOKED_UP if is_looked_up else _SHORT if behind <= _CLOSE else _FEW
+    is_short = length <= most and math.prod(dims) >= _MANY
     if not (is_long or is_short):
         return None
     found = _Slices(reshaped(x, sizes), sizes, axis).combined(get_op(_OF_TWO[op.name]))

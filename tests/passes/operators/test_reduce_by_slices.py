@@ -32,6 +32,12 @@ def names(mod: IRModule) -> list[str | None]:
     return [operator_name(value) for value in values if isinstance(value, Call)]
 
 
+def looked_up(table: Any, picks: int) -> Any:
+    """Rows of a table, several for each of 256 bags."""
+    ids = np.random.default_rng(0).integers(0, table.shape[0], (256, picks))
+    return table[jnp.asarray(ids, "int32")]
+
+
 CHANGED: dict[str, Case] = {
     "a sum over the batch": (lambda x: x.sum(0), (3, 20, 1000)),
     "over many of them": (lambda x: x.sum(0), (277, 17000)),
@@ -43,6 +49,8 @@ CHANGED: dict[str, Case] = {
     "over two axes around one of length one": (lambda x: x.sum((1, 3)), (4096, 2, 1, 2)),
     "of two classes": (lambda x: x.max(-1), (8192, 2)),
     "minima": (lambda x: x.min(0), (5, 17000)),
+    "of rows that are looked up": (lambda x: looked_up(x, 10).sum(1), (50, 32)),
+    "the largest of such rows": (lambda x: looked_up(x, 12).max(1), (50, 32)),
 }
 
 
@@ -68,6 +76,11 @@ KEPT: dict[str, Case] = {
     "integers": (lambda x: x.astype("int32").sum(0), (3, 17000)),
     "half precision": (lambda x: x.astype("bfloat16").max(0), (3, 17000)),
     "products": (lambda x: x.prod(0), (3, 17000)),
+    "many rows that are looked up": (lambda x: looked_up(x, 13).sum(1), (50, 32)),
+    "rows that are looked up for more": (
+        lambda x: (rows := looked_up(x, 10)).sum(1) + rows[:, 0],
+        (50, 32),
+    ),
 }
 
 
