@@ -8,6 +8,7 @@ in its order, so that JAX itself does all that, as for a function under `jax.jit
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
+from weakref import ref
 
 import jax
 import jax.numpy as jnp
@@ -42,29 +43,37 @@ def is_watched() -> bool:
 
 
 class Again:
-    """A call of a compiled program for batches of one kind, after a first one."""
+    """A call of a compiled program for states and batches of one kind, after a first one."""
 
     most = 16  # of a step: a batch is compared with the kind of each
 
-    def __init__(self, kind: Hashable, call: _Call) -> None:
+    def __init__(self, kind: Hashable, state: Any, call: _Call) -> None:
         self.kind = kind
+        self._of_state = _kinds(state)
+        self._keeps_kinds: bool | None = None  # whether the next state is of the same kinds
+        self._latest: ref[Any] | None = None  # the state that it has given last, then
         self._call = call
 
     def __call__(self, state: Any, batch: Any) -> tuple[Any, Any] | None:
         """The next state and the value; None where the state is of another kind, or is wrong.
 
-        A program is called with the very types that it is for, and with arrays that are there, each
-        at one place: else JAX raises before it runs, and nothing is used up.
+        To compare the kinds of all arrays takes as long as to call the program. Where others have
+        been put into the state that was given last, JAX finds what is wrong before it runs, and
+        nothing is used up.
         """
-        count = getattr(state, "step", None)
-        if is_watched() or (isinstance(count, jax.Array) and count.is_deleted()):
+        is_latest = self._latest is not None and self._latest() is state
+        if is_watched() or _is_gone(state) or not (is_latest or _kinds(state) == self._of_state):
             return None
         try:
-            return self._call(state, batch)
+            result = self._call(state, batch)
         except (TypeError, ValueError, RuntimeError) as error:
             if isinstance(error, JaxRuntimeError) and _REFUSED not in str(error):
                 raise  # as it ran
             return None
+        if self._keeps_kinds is None:
+            self._keeps_kinds = _kinds(result[0]) == self._of_state
+        self._latest = ref(result[0]) if self._keeps_kinds else None
+        return result
 
 
 def call_again(
@@ -161,6 +170,22 @@ def _is_moved(leaf: Any) -> bool:
 
 def _is_same(leaf: Any, option: Any) -> bool:
     return leaf is option or (type(leaf) is type(option) and bool(leaf == option))
+
+
+def _is_gone(state: Any) -> bool:
+    """Whether a state was given to a step before, as its count tells."""
+    count = getattr(state, "step", None)
+    return isinstance(count, jax.Array) and count.is_deleted()
+
+
+def _kinds(state: Any) -> tuple[Any, ...]:
+    """The kinds of a state's leaves, which mostly are arrays of JAX."""
+    leaves, nesting = jax.tree.flatten(state)
+    try:
+        return nesting, *map(_PLACED, leaves)
+    except AttributeError:
+        each = (_kind(leaf) if _is_moved(leaf) else (type(leaf), leaf) for leaf in leaves)
+        return nesting, *each
 
 
 def _kind(leaf: Any) -> Any:

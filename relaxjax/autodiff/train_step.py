@@ -136,7 +136,7 @@ class TrainStep:
             run = step.inside if is_traced else step.run
             if not is_traced and self._is_kept(step, state):
                 run = compiled_for(step.run, arguments)
-                again = Again(kind, self._call(step, run, state, batch))
+                again = Again(kind, state, self._call(step, run, state, batch))
                 self._again.insert(0, (step, again))
             found = run(*arguments)
             if not is_traced and step.run not in self._awaited:

@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import Mock
 
 import chex
 import jax
@@ -294,6 +295,32 @@ def test_another_state_of_the_same_batches_is_a_first_step_once(firsts: list[Any
         narrow, wide = step(narrow, batch())[0], step(wide, batch())[0]
     assert len(firsts) == 2
     assert (narrow.params["w"].shape, wide.params["w"].shape) == ((4, 3), (4, 6))
+
+
+def test_states_of_arrays_in_other_places_are_first_steps(firsts: list[Any]) -> None:
+    init, step = relaxjax.train_step(
+        lambda params, batch: jnp.mean((batch[0] @ params["w"]) ** 2), optax.sgd(0.1)
+    )
+    placed = jax.device_put(init({"w": signed_array(4, 3)}), jax.devices()[0])
+    for _ in range(2):
+        placed, _ = step(placed, batch())
+    free = init({"w": signed_array(4, 3)})
+    for _ in range(2):
+        free, _ = step(free, batch())
+    assert len(firsts) == 2
+    assert (placed.params["w"].committed, free.params["w"].committed) == (True, False)
+
+
+def test_the_kinds_of_the_last_state_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, state = begun_plain()
+    for _ in range(2):
+        state, _ = step(state, batch()[0])
+    asked = Mock(wraps=step_again._kinds)
+    monkeypatch.setattr(step_again, "_kinds", asked)
+    state, _ = step(state, batch()[0])
+    asked.assert_not_called()
+    step(replace(state), batch()[0])
+    asked.assert_called_once()
 
 
 def test_one_place_alone_is_picked_as_a_tuple() -> None:
