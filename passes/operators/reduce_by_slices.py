@@ -42,8 +42,10 @@ def ReduceBySlices(function: Function, mod: IRModule) -> Function:
     an axis behind which long rows lie, as in the gradient of embeddings of positions, which is a
     sum over the batch. The second is an axis of a few elements, such as the three coordinates of a
     point, or the logits of two classes. The third are up to 12 rows of a table that are looked up
-    and summed, as for what a user has bought. Products of many small matrices, such as transforms
-    of space, are calls of a library for each; they become sums of elementwise products.
+    and summed, as for what a user has bought.
+
+    Products of many small matrices, such as transforms of space, are calls of a library for each;
+    they become sums of elementwise products.
 
     Slices are combined in pairs, and up to 16 at a time. What the tensor is made of is computed in
     the same kernel, and is not stored. The function is to be legalised, its tensors are of float32
