@@ -79,7 +79,7 @@ class KeptExecutable:
             except TypeError:  # of other types, which it finds out before it runs
                 return self.jitted(*args)
         if self._missing is not None and not _are_traced(args):
-            self.executable(args)
+            self.executable(args)  # from then on JAX has it compiled
         return self.jitted(*args)
 
     def executable(self, args: tuple[Any, ...]) -> Any:

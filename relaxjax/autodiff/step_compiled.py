@@ -43,7 +43,7 @@ def compiled(
 
     def run(state: StateArrays, batch: Arrays, captured: Arrays) -> Any:
         has_begun = (_HAS_BEGUN,) * (opt_count - len(state.opt_state))
-        own = state.params, (*state.model_state, *state.key), (*state.opt_state, *has_begun)
+        own = state.params, state.states, (*state.opt_state, *has_begun)
         types = program.avals[0], *jax.tree.map(jax.typeof, own), others
         inputs = *captured, *batch
         sharded = _on_explicit_axes(step, types, map(jax.typeof, inputs))

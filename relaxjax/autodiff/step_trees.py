@@ -29,6 +29,11 @@ class StateArrays(NamedTuple):
     key: Any  # one array or none
     step: Any
 
+    @property
+    def states(self) -> Arrays:
+        """What changes beside the parameters, as the program of a loss takes it."""
+        return *self.model_state, *self.key
+
 
 @dataclass(frozen=True)
 class Nesting:

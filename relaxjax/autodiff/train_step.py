@@ -167,19 +167,17 @@ class TrainStep:
     def _after(self, given: LossArguments, found: Any, opt_state: Any) -> TrainState:
         """The state after a step, nested as the one before."""
         new, _ = found
-        states = *new.model_state, *new.key
-        params, model_state, key = given.nestings.nested(new.params, states)
+        params, model_state, key = given.nestings.nested(new.params, new.states)
         opt_state = self._optimizer.nested(new.opt_state, opt_state)
         return TrainState(params, model_state, opt_state, key, new.step)
 
     def _value(self, step: _Step, found: Any) -> Any:
         """The loss, with what is beside it."""
         new, (loss, others) = found
-        states = *new.model_state, *new.key
-        results = results_of(step.program, loss, others, states)
+        results = results_of(step.program, loss, others, new.states)
         if not self.has_aux:
             return results[0]
-        return results[0], step.aux.unflatten(results[1 : len(results) - len(states)])
+        return results[0], step.aux.unflatten(results[1 : len(results) - len(new.states)])
 
     @in_the_users_frames
     def module(self, state: TrainState, batch: Any) -> IRModule:
