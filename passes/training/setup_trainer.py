@@ -14,18 +14,11 @@ from relaxjax.ops.lax import Found, whole_function
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.infrastructure.kinds import Pass
-from relaxjax.passes.memory.delay_windows import DelayWindows
 from relaxjax.passes.memory.loops.update_in_loops import UpdateInLoops
 from relaxjax.passes.memory.planning.budget import Budget
-from relaxjax.passes.memory.store_draws import StoreDraws
-from relaxjax.passes.memory.store_levels import StoreLevels
-from relaxjax.passes.memory.store_results import StoreResults
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.operators.multiply_rows_once import MultiplyRowsOnce
-from relaxjax.passes.operators.narrow_products import NarrowProducts
-from relaxjax.passes.operators.reduce_by_slices import ReduceBySlices
-from relaxjax.passes.raising.sums_as_products import SumsAsProducts
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 from relaxjax.trainable.arguments import Arguments
@@ -49,6 +42,7 @@ from .asked_once import AskedOnce, Optimizer
 from .check_trains import CheckTrains
 from .decompose_ops import DecomposeOpsForInference
 from .describe_loss import described
+from .fast_forms import fast_forms
 from .fuse_train_step import FuseTrainStep
 from .loss_channels_last import LossChannelsLast
 from .loss_scale import LossScale, check_loss_scale
@@ -264,13 +258,7 @@ def _lowered(options: StepOptions) -> list[Pass]:
         LegalizeOps(),
         EliminateCommonSubexpr(),
         CanonicalizeBindings(),
-        SumsAsProducts(),
-        NarrowProducts(),
-        ReduceBySlices(),
-        StoreLevels(),
-        StoreDraws(),
-        StoreResults(ADJOINT),
-        DelayWindows(),
+        *fast_forms(ADJOINT),
         PlanStepMemory(options.memory_budget, options.memory_policy),
         UpdateInLoops(),
     ]

@@ -19,7 +19,6 @@ from relaxjax.passes import (
     CanonicalizeBindings,
     ChannelsLast,
     DeadCodeElimination,
-    DelayWindows,
     EliminateCommonSubexpr,
     FoldConstant,
     FuseProductLoss,
@@ -27,20 +26,15 @@ from relaxjax.passes import (
     InlinePrivateFunctions,
     LegalizeOps,
     MultiplyRowsOnce,
-    NarrowProducts,
     PassContext,
     RaiseOps,
-    ReduceBySlices,
     Rematerialize,
     SimplifyGradient,
-    StoreDraws,
-    StoreLevels,
-    StoreResults,
-    SumsAsProducts,
 )
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.rematerialize import AUTO
+from relaxjax.passes.training.fast_forms import fast_forms
 
 LOSS, ADJOINT = "loss", "loss_adjoint"
 
@@ -84,13 +78,7 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
         FoldConstant(),
         EliminateCommonSubexpr(),
         CanonicalizeBindings(),
-        SumsAsProducts(),
-        NarrowProducts(),
-        ReduceBySlices(),
-        StoreLevels(),
-        StoreDraws(),
-        StoreResults(ADJOINT),
-        DelayWindows(),
+        *fast_forms(ADJOINT),
     ):
         mod = one(mod)
     return Rematerialize(ADJOINT, memory.budget, memory.policy)(mod)
