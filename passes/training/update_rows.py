@@ -8,8 +8,10 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.tensor_types import known_dims, known_dtype
+from relaxjax.ir.types import TensorType, TupleType, is_float
 from relaxjax.ir.walk import substitute
+from relaxjax.ops.platform import chosen_platform
 from relaxjax.ops.shapes import element_count
 from relaxjax.passes.differentiation.rows import rows_given_back, with_parts
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -105,6 +107,8 @@ class _Rows:
         self.pair = pair
         self.places: Expr = pair
         self.values: Expr = pair
+        self.written: Var | None = None  # the table, or the last state, with its new rows
+        self.waits = len(update.states) > 1 and chosen_platform() == "cpu"
 
     def begin(self, builder: BlockBuilder, name: str) -> None:
         """Bind the rows of the gradient, and their places; each once where that matters."""
@@ -120,10 +124,20 @@ class _Rows:
             places = builder.emit(reshape(places, ShapeExpr((count,))))
         self.values, self.places = values, places
 
-    def put(self, one: Input, whole: Expr, rows: Expr) -> Expr:
-        """A table or a state with new rows."""
+    def put(self, builder: BlockBuilder, one: Input, whole: Expr, rows: Expr, name: str) -> Var:
+        """A table or a state with new rows.
+
+        Those of one of several states wait on a CPU for what was written before: XLA stores all
+        new rows at once otherwise, and the old ones of which they are made.
+        """
+        if self.written is not None and self.waits:
+            rows = builder.emit(get_op("relax.grad.delay")(rows, self.written), f"{name}_late")
         is_added = one in self.update.added
-        return get_op("relax.grad.put_rows")(whole, rows, self.places, accumulate=is_added)
+        put = get_op("relax.grad.put_rows")(whole, rows, self.places, accumulate=is_added)
+        new = builder.emit(put, name)
+        if is_float(known_dtype(new) or "") and 0 not in (known_dims(new) or ()):
+            self.written = new
+        return new
 
     @property
     def dims(self) -> ShapeExpr:
@@ -232,4 +246,4 @@ class _Rewritten:
         whole = self._whole(one, self.names.get(one, field.name))
         if self.read.inputs.get(field) == one:
             return whole  # it stays as it is
-        return self.builder.emit(rows.put(one, whole, self.known[field]), field.name)
+        return rows.put(self.builder, one, whole, self.known[field], field.name)

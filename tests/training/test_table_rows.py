@@ -27,6 +27,7 @@ from relaxjax.optim import (
     ScheduleFreeAdamW,
     from_optax,
 )
+from relaxjax.passes import SetupTrainer
 from relaxjax.trainable.names import OPTIMIZER
 from relaxjax.training import load_trainer
 
@@ -56,6 +57,42 @@ def loss(params: Params, batch: Any) -> Any:
     ids, targets = batch
     found = params["table"][ids] @ params["w"] + params["bias"][ids]
     return jnp.mean((found - targets) ** 2)
+
+
+def goes_in_turns(optimizer: Optimizer, target: str) -> bool:
+    """Whether states wait for the rows that are written before."""
+    ids = 'ids: R.Tensor((7,), "int32")'
+    lookup = parse_backbone("out = R.take(table, ids, axis=0)", ids, param_num=1, table=(ROWS, 3))
+    types = [TensorType((7, 3), "float32")] * 2
+    module = SetupTrainer(MSELoss(), optimizer, types, legalize=False, target=target)(lookup)
+    return "R.grad.delay" in module[OPTIMIZER].script()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "target", "wanted"),
+    [
+        (Lazy(Adam(0.1)), "cpu", True),
+        (Lazy(Adam(0.1)), "cuda", False),
+        (Lazy(MomentumSGD(0.1, 0.9)), "cpu", False),
+    ],
+)
+def test_several_states_are_updated_one_after_the_other_on_a_cpu(
+    optimizer: Optimizer, target: str, wanted: bool
+) -> None:
+    assert goes_in_turns(optimizer, target) is wanted
+
+
+def test_the_rows_of_adam_are_never_all_there_at_once() -> None:
+    values = {"table": np.ones((4096, 64), "float32")}
+    ids = np.arange(512, dtype="int32")
+
+    def squares(values: Any, ids: Any) -> Any:
+        return jnp.mean(values["table"][ids] ** 2)
+
+    trainer = Trainer.from_jax(squares, values, Lazy(Adam(0.1)), ids)
+    taken = trainer.temporary_bytes(ids)
+    assert taken is not None
+    assert taken < 4 * ids.size * 64 * 4  # of the gradient, both states, and what becomes of them
 
 
 @functools.cache
