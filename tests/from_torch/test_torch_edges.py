@@ -135,3 +135,14 @@ def test_truths_are_counted_where_sizes_differ_alone() -> None:
     truths = np.array([[True, False], [True, True]])
     assert value("sum_to_size.default", truths, size=[2, 2]).dtype == "bool"
     np.testing.assert_array_equal(value("sum_to_size.default", truths, size=[1, 2]), [[2, 1]])
+
+
+@pytest.mark.parametrize("padding", [1, 2], ids=["border", "reflection"])
+def test_an_image_has_no_slope_at_its_ends(padding: int) -> None:
+    image = np.array([[[[1, 4, 2], [0, 5, 9]]]], "float32")
+    grid = np.array([[[[-1, 0], [1, 0], [0, -1], [0, 1], [0.5, 0]]]], "float32")
+    options = {"interpolation_mode": 0, "padding_mode": padding, "align_corners": True}
+    found = slopes("grid_sampler.default", image, grid, **options)[1]
+    assert not found[0, 0, :2, 0].any()
+    assert not found[0, 0, 2:4, 1].any()
+    np.testing.assert_allclose(found[0, 0, 4], [1.0, 2.0], rtol=1e-6)

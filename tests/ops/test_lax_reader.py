@@ -14,6 +14,7 @@ from jax import export, lax
 from jax.experimental import checkify
 from jax_reading import abstract, read_function, read_module
 
+import relaxjax
 from relaxjax import Call, Constant, Function, TensorType, TupleType, from_source, to_jax
 from relaxjax.ir import Op, SymbolicVar, assert_structural_equal
 from relaxjax.ir.walk import post_order
@@ -291,6 +292,18 @@ def test_a_constant_is_kept_once() -> None:
         id(e.data) for e in post_order(function) if isinstance(e, Constant) and e.data.ndim
     }
     assert len(constants) == 1
+
+
+def test_a_key_from_around_a_function_with_a_rule_is_a_constant() -> None:
+    key = jax.random.key(3)
+
+    @jax.custom_vjp
+    def noisy(x: Any) -> Any:
+        return x * jax.random.normal(key, x.shape)
+
+    noisy.defvjp(lambda x: (noisy(x), None), lambda _, g: (noisy(g),))
+    gradient = relaxjax.grad(lambda x: jnp.sum(noisy(x)))
+    chex.assert_trees_all_equal(jax.jit(gradient)(X), jax.random.normal(key, X.shape))
 
 
 def test_side_effects_are_refused() -> None:

@@ -38,12 +38,17 @@ def _reflected(places: Any, length: Any, align_corners: bool) -> Any:
 
 
 def _moved_inside(places: Any, length: Any, padding_mode: str, align_corners: bool) -> Any:
-    """Places as the padding has them: those outside on the border, mirrored, or left outside."""
+    """Places as the padding has them: those outside on the border, mirrored, or left outside.
+
+    What is moved onto an end has no slope, and neither has what lies there, as in PyTorch.
+    """
     if padding_mode == "zeros":
         return places
     if padding_mode == "reflection":
         places = _reflected(places, length, align_corners)
-    return jnp.clip(places, 0, jnp.asarray(length).astype(places.dtype) - 1)
+    last = jnp.asarray(length).astype(places.dtype) - 1
+    within = (places > 0) & (places < last)
+    return jnp.where(within, places, lax.stop_gradient(jnp.clip(places, 0, last)))
 
 
 def _axis_taps(

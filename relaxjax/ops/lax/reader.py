@@ -279,16 +279,18 @@ class Reader:
     def constant(self, value: Any, aval: Any) -> Expr:
         """A constant of a program. A random key is made of its data: constants are numbers.
 
-        JAX takes for a constant of an inner program what the one around it computes, too.
+        JAX takes for a constant of an inner program what the one around it computes, too. The data
+        of a key is taken out now, also where `jax.jit` traces what reads the program.
         """
         if isinstance(value, Tracer):
             return self.computed(value)
         if not is_key(aval.dtype):
             return Constant(np.asarray(value, np_dtype(str(aval.dtype))))
-        data = jax.random.key_data(value)
+        with jax.ensure_compile_time_eval():
+            data = np.asarray(jax.random.key_data(value))
         impl = str(jax.random.key_impl(value))
         program = jax.make_jaxpr(lambda bits: jax.random.wrap_key_data(bits, impl=impl))(data)
-        (key,) = self.read(open_program(program), [Constant(np.asarray(data))], [True])
+        (key,) = self.read(open_program(program), [Constant(data)], [True])
         assert key is not None
         return key
 
