@@ -179,6 +179,41 @@ def check_numbers(**given: Any) -> None:
             raise TypeError(without_numbers(f"{path[0].key}{keystr(path[1:])}"))
 
 
+def check_opt_state(state: Any, wanted: Any) -> None:
+    """Raise where a state is not nested as the `wanted` one, or of other shapes."""
+    mend = "give a step the state that its own `init` began"
+    found, expected = (
+        {keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+        for tree in (state, wanted)
+    )
+    for path, leaf in expected.items():
+        if path not in found:
+            raise ValueError(
+                f"state.opt_state{path} is missing, which this optimizer has for such parameters: "
+                + mend
+            )
+        if np.shape(found[path]) != leaf.shape:
+            raise ValueError(
+                f"state.opt_state{path} is of shape {np.shape(found[path])}, but for such "
+                f"parameters this optimizer has shape {leaf.shape} there: {mend}"
+            )
+    for path in found:
+        if path not in expected:
+            raise ValueError(
+                f"state.opt_state{path} is nothing that this optimizer has for such parameters: "
+                + mend
+            )
+
+
+def check_count(step: Any) -> None:
+    """Raise where what counts the steps is no integer."""
+    dtype, shape = getattr(step, "dtype", None), np.shape(step)
+    is_integer = isinstance(step, int) if dtype is None else jnp.issubdtype(dtype, jnp.integer)
+    if isinstance(step, bool) or not is_integer or shape:
+        found = repr(step) if dtype is None else f"{dtype} of shape {shape}"
+        raise TypeError(f"state.step counts the steps by one integer, but it is {found}")
+
+
 def check_key(key: Any) -> None:
     """Raise where a random key is none, or more than one."""
     shape, dtype = getattr(key, "shape", None), getattr(key, "dtype", None)
