@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.tree_util import keystr
 
 from relaxjax.ir.wording import a_kind
 
-from .arguments import without_numbers
+from .arguments import has_memory, used_up, without_numbers
 
 Arrays = tuple[Any, ...]
 
@@ -156,20 +155,17 @@ def check_alive(state: Any) -> None:
 
 def path_of_deleted(tree: Any) -> str | None:
     """The path of the first array whose memory was given away; None where all are there."""
-    if not any(leaf.is_deleted() for leaf in jax.tree.leaves(tree) if _has_memory(leaf)):
+    if not any(leaf.is_deleted() for leaf in jax.tree.leaves(tree) if has_memory(leaf)):
         return None
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return next(keystr(path) for path, leaf in leaves if _has_memory(leaf) and leaf.is_deleted())
+    return next(keystr(path) for path, leaf in leaves if has_memory(leaf) and leaf.is_deleted())
 
 
 def check_there(name: str, tree: Any) -> None:
     """Raise where an array of a tree is gone, because a program took its memory."""
     gone = path_of_deleted(tree)
     if gone is not None:
-        raise RuntimeError(
-            f"{name}{gone} was given to a program that used it up, by donation, and is gone: give "
-            "what that program returned, or a copy from before"
-        )
+        raise RuntimeError(used_up(f"{name}{gone}"))
 
 
 def check_numbers(**given: Any) -> None:
@@ -229,7 +225,7 @@ def check_key(key: Any) -> None:
 
 def check_distinct(state: Any, others: dict[str, Any]) -> None:
     """Raise where an array of a state, whose memory a step takes, is given to it twice."""
-    taken = [id(leaf) for leaf in jax.tree.leaves(state) if _has_memory(leaf)]
+    taken = [id(leaf) for leaf in jax.tree.leaves(state) if has_memory(leaf)]
     if len({*taken}) == len(taken) and {*taken}.isdisjoint(map(id, jax.tree.leaves(others))):
         return
     names: dict[int, str] = {}
@@ -240,7 +236,7 @@ def check_distinct(state: Any, others: dict[str, Any]) -> None:
                     f"{names[id(leaf)]} and {what}{keystr(path)} are one array, and a step uses up "
                     "the memory of its state: give a copy of it, by `jnp.copy`"
                 )
-            if what == "state" and _has_memory(leaf):
+            if what == "state" and has_memory(leaf):
                 names[id(leaf)] = f"{what}{keystr(path)}"
 
 
@@ -283,10 +279,6 @@ def is_array(leaf: Any) -> bool:
 
 def _has_dtype(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
-
-
-def _has_memory(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
 
 
 def _is_fixed(leaf: Any) -> bool:
