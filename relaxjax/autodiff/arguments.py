@@ -139,12 +139,13 @@ def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
 def _is_array(leaf: Any) -> bool:
     """Whether a leaf is an array that JAX takes, not one of words, of objects or of dates."""
     if isinstance(leaf, np.ndarray):
-        return _is_of_jax(leaf.dtype)
+        return is_of_jax(leaf.dtype)
     return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
 
 
 @cache
-def _is_of_jax(dtype: np.dtype) -> bool:
+def is_of_jax(dtype: np.dtype) -> bool:
+    """Whether JAX has arrays of it."""
     try:
         jax.typeof(np.empty((), dtype))
     except TypeError:

@@ -11,7 +11,7 @@ from jax.tree_util import keystr
 
 from relaxjax.ir.wording import a_kind
 
-from .arguments import has_memory, used_up, without_numbers
+from .arguments import has_memory, is_of_jax, used_up, without_numbers
 
 Arrays = tuple[Any, ...]
 
@@ -114,10 +114,11 @@ def _refuse_strange(nested: Any) -> None:
                 "`jnp.asarray`, or of numpy by `np.asarray`"
             )
         if not _is_hashable(leaf):
+            what = f"the leaf {keystr(path)}" if path else "what is given"
             raise TypeError(
-                f"the leaf {keystr(path)} is {a_kind(leaf)}, which is no array and cannot "
-                "be hashed, so that no compiled step can be told by it: make it an array, or "
-                "leave it out"
+                f"{what} is {a_kind(leaf)}, which is no array and cannot be hashed, so that no "
+                "compiled step can be told by it: make it an array, leave it out, or register its "
+                "class as a pytree, such as by jax.tree_util.register_dataclass"
             )
 
 
@@ -173,6 +174,17 @@ def check_numbers(**given: Any) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(given):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise TypeError(without_numbers(f"{path[0].key}{keystr(path[1:])}"))
+    check_dtypes(**given)
+
+
+def check_dtypes(**given: Any) -> None:
+    """Raise where a leaf is an array of words, objects or the like."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(given):
+        if isinstance(leaf, np.ndarray | np.generic) and not is_of_jax(leaf.dtype):
+            raise TypeError(
+                f"{path[0].key}{keystr(path[1:])} is an array of dtype {leaf.dtype}, which JAX "
+                "does not have: make it one of numbers, or leave it out"
+            )
 
 
 def check_opt_state(state: Any, wanted: Any) -> None:

@@ -128,6 +128,18 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"a": jnp.ones(2), "s": {1, 2}}),
         "the leaf ['s'] is a set, which is no array and cannot be hashed",
     ),
+    "no pytree": (
+        lambda: stepped_state(PARAMS, {1, 2}),
+        "what is given is a set, which is no array and cannot be hashed",
+    ),
+    "words for a parameter": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0]({**PARAMS, "n": [np.array(["a"])]}),
+        "params['n'][0] is an array of dtype <U1, which JAX does not have: make it one of numbers",
+    ),
+    "objects in a batch": (
+        lambda: stepped_state(PARAMS, (*BATCH, np.array([None, {}]))),
+        "batch[2] is an array of dtype object, which JAX does not have",
+    ),
     "a parameter of another library": (
         lambda: relaxjax.train_step(loss, SGD(0.1))[0]({**PARAMS, "w1": Foreign()}),
         "the leaf ['w1'] is a Foreign, an array of another library, which a step would take for an",
