@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
-from relaxjax.frontends import leaf_names
+from relaxjax.frontends import leaf_names, leaf_paths
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Arguments:
     asked: tuple[int, ...]
     asked_tree: Any
     wanted: tuple[int, ...]
+    paths: Callable[[], Sequence[str]]  # of the leaves, as the user writes them
 
     @cached_property
     def traced(self) -> list[int]:
@@ -37,10 +39,15 @@ class Arguments:
         ]
 
     def check_numbers(self) -> None:
-        """Raise where a leaf has a shape and a dtype alone, which is enough to plan, not to run."""
-        for leaf, name in zip(self.leaves, self.names, strict=True):
+        """Raise where a leaf has a shape and a dtype alone, which is enough to plan, not to run.
+
+        So has an array whose memory a program took.
+        """
+        for place, leaf in enumerate(self.leaves):
             if isinstance(leaf, jax.ShapeDtypeStruct):
-                raise TypeError(without_numbers(f"`{name}`"))
+                raise TypeError(without_numbers(f"`{self.paths()[place]}`"))
+            if has_memory(leaf) and leaf.is_deleted():
+                raise RuntimeError(used_up(self.paths()[place]))
 
     @property
     def ways(self) -> list[str]:
@@ -104,11 +111,13 @@ def sort_arguments(
     ends = np.cumsum([0, *(len(jax.tree.leaves(arg)) for arg in args)])
     asked = [place for index in chosen for place in range(ends[index], ends[index + 1])]
     wanted = [place for place in asked if not (allow_int and _is_whole(leaves[place]))]
+    paths = partial(leaf_paths, function, args, kwargs)
     for place in wanted:
-        _check_smooth(leaves[place], names[place])
+        _check_smooth(leaves[place], place, paths)
     parts = tuple(args[index] for index in chosen)
     asked_tree = jax.tree.structure(parts if isinstance(argnums, Sequence) else parts[0])
-    return Arguments(tuple(leaves), tuple(names), tree, tuple(asked), asked_tree, tuple(wanted))
+    sorted_out = tuple(asked), asked_tree, tuple(wanted)
+    return Arguments(tuple(leaves), tuple(names), tree, *sorted_out, paths)
 
 
 def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
@@ -130,12 +139,13 @@ def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
 def _is_array(leaf: Any) -> bool:
     """Whether a leaf is an array that JAX takes, not one of words, of objects or of dates."""
     if isinstance(leaf, np.ndarray):
-        return _is_of_jax(leaf.dtype)
+        return is_of_jax(leaf.dtype)
     return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
 
 
 @cache
-def _is_of_jax(dtype: np.dtype) -> bool:
+def is_of_jax(dtype: np.dtype) -> bool:
+    """Whether JAX has arrays of it."""
     try:
         jax.typeof(np.empty((), dtype))
     except TypeError:
@@ -151,6 +161,19 @@ def without_numbers(what: str) -> str:
     )
 
 
+def has_memory(leaf: Any) -> bool:
+    """Whether it is an array that a program can take the memory of."""
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
+
+
+def used_up(what: str) -> str:
+    """What is wrong with an array whose memory a program took."""
+    return (
+        f"{what} was given to a program that used it up, by donation, and is gone: give what that "
+        "program returned, or a copy from before"
+    )
+
+
 def _is_whole(leaf: Any) -> bool:
     """Whether a leaf is an integer, a truth value or a random key, or an array of such."""
     dtype = getattr(leaf, "dtype", type(leaf))
@@ -162,7 +185,7 @@ def _without_numbers(leaf: Any) -> Any:
     return np.zeros(np.shape(leaf), jax.dtypes.float0)
 
 
-def _check_smooth(leaf: Any, name: str) -> None:
+def _check_smooth(leaf: Any, place: int, paths: Callable[[], Sequence[str]]) -> None:
     try:
         is_array = isinstance(leaf, jax.Array)  # to ask JAX of what is none takes long
         dtype = leaf.dtype if is_array else jax.eval_shape(lambda array: array, leaf).dtype
@@ -176,5 +199,5 @@ def _check_smooth(leaf: Any, name: str) -> None:
         instead = ", or pass over integers and keys by `allow_int=True`" if _is_whole(leaf) else ""
     raise TypeError(
         "only arrays of floating-point or complex dtype can be differentiated by, "
-        f"but `{name}` is {found}: leave it out of `argnums`{instead}"
+        f"but `{paths()[place]}` is {found}: leave it out of `argnums`{instead}"
     )

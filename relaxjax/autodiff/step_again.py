@@ -19,7 +19,7 @@ from jax.errors import JaxRuntimeError
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform
 
-from .step_trees import Arrays, is_array
+from .step_trees import Arrays, check_dtypes, is_array
 
 _PLACED = attrgetter("aval", "sharding", "committed")
 _REFUSED = "INVALID_ARGUMENT"  # as XLA says it of arrays that are gone, or given twice
@@ -32,7 +32,11 @@ def kind_of(batch: Any) -> tuple[Any, ...]:
     Python's own numbers in a batch are arrays, and any other leaf is an option.
     """
     leaves, nesting = jax.tree.flatten(batch)
-    kinds = tuple(map(_kind, leaves))
+    try:
+        kinds = tuple(map(_kind, leaves))
+    except TypeError:
+        check_dtypes(batch=batch)
+        raise
     return nesting, kinds, chosen_platform(), x64_enabled(), matmul_precision()
 
 

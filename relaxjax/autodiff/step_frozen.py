@@ -4,6 +4,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import jax
+import numpy as np
 from jax.tree_util import keystr, tree_leaves_with_path
 
 from relaxjax.ir.registry import did_you_mean
@@ -50,9 +51,9 @@ def _flags(params: Any, trainable: Any) -> list[bool]:
             f"{', '.join(_names(trainable))}, and the parameters are {', '.join(_names(params))}"
         ) from None
     for path, flag in tree_leaves_with_path(spread):
-        if not isinstance(flag, bool):
+        if not isinstance(flag, bool | np.bool):
             raise TypeError(f"`trainable`{keystr(path)} must be True or False, but it is {flag!r}")
-    return list(jax.tree.leaves(spread))
+    return [bool(flag) for flag in jax.tree.leaves(spread)]
 
 
 def _matching(params: Any, patterns: list[str]) -> list[bool]:

@@ -11,10 +11,10 @@ from relaxjax.frontends import JaxProgram, leaf_names, named_as, traced
 from relaxjax.trainable.names import BACKBONE_LOSS
 
 from .auxiliary_output import AuxiliaryOutput
+from .loss_result import check_result
 from .step_module import Counts
 from .step_parts import in_parts, new_states
 from .step_trees import Arrays, Nesting, apart
-from .value_and_grad import check_result
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from relaxjax.optim import Lazy, Narrow, OptaxOptimizer, Optimizer, from_optax
+from relaxjax.optim.base import States
 
 from .placing import var_of
 from .step_trees import Arrays, Nesting
@@ -22,6 +23,10 @@ class StepOptimizer(Protocol):
 
     def start(self, params: Arrays, nesting: Nesting) -> Any:
         """The state before the first step."""
+        ...
+
+    def wanted(self, params: Arrays, nesting: Nesting) -> Any:
+        """The shapes of that."""
         ...
 
     def flat(self, state: Any, count: int) -> list[Any]:
@@ -49,8 +54,17 @@ class _OfParameters:
         return _nested(self.optimizer, nesting)
 
     def start(self, params: Arrays, nesting: Nesting) -> Any:
+        return tuple(map(jnp.asarray, self._begun(params, nesting)))
+
+    def wanted(self, params: Arrays, nesting: Nesting) -> Any:
+        return tuple(
+            jax.ShapeDtypeStruct(array.shape, array.dtype) for array in self._begun(params, nesting)
+        )
+
+    def _begun(self, params: Arrays, nesting: Nesting) -> States:
         named = [var_of(f"p{index}", array) for index, array in enumerate(params)]
-        return tuple(map(jnp.asarray, self.for_params(nesting).init(named).state))
+        state: States = self.for_params(nesting).init(named).state
+        return state
 
     def flat(self, state: Any, count: int) -> list[Any]:
         return _counted(list(state), count, count)
@@ -70,6 +84,9 @@ class _OfPytrees:
 
     def start(self, params: Arrays, nesting: Nesting) -> Any:
         return self.transformation.init(jax.tree.unflatten(nesting.of_arrays, params))
+
+    def wanted(self, params: Arrays, nesting: Nesting) -> Any:
+        return jax.eval_shape(lambda arrays: self.start(arrays, nesting), params)
 
     def flat(self, state: Any, count: int) -> list[Any]:
         return _counted(OptaxOptimizer.flat_state(state), count - 1, count)

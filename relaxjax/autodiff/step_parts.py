@@ -11,8 +11,8 @@ from relaxjax.frontends.moving import MovingOperands, can_vary
 from relaxjax.ops.lax import open_program
 
 from .auxiliary_output import AuxiliaryOutput
+from .loss_result import check_result
 from .step_trees import Nesting, apart, check_alike
-from .value_and_grad import check_result
 
 # The arrays of a part of the batch, and its random key if the loss takes one.
 _Own: TypeAlias = tuple[Sequence[Any], Sequence[Any]]

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.tree_util import keystr
 
 from relaxjax.ir.wording import a_kind
 
-from .arguments import without_numbers
+from .arguments import has_memory, is_of_jax, used_up, without_numbers
 
 Arrays = tuple[Any, ...]
 
@@ -115,10 +114,11 @@ def _refuse_strange(nested: Any) -> None:
                 "`jnp.asarray`, or of numpy by `np.asarray`"
             )
         if not _is_hashable(leaf):
+            what = f"the leaf {keystr(path)}" if path else "what is given"
             raise TypeError(
-                f"the leaf {keystr(path)} is {a_kind(leaf)}, which is no array and cannot "
-                "be hashed, so that no compiled step can be told by it: make it an array, or "
-                "leave it out"
+                f"{what} is {a_kind(leaf)}, which is no array and cannot be hashed, so that no "
+                "compiled step can be told by it: make it an array, leave it out, or register its "
+                "class as a pytree, such as by jax.tree_util.register_dataclass"
             )
 
 
@@ -156,20 +156,17 @@ def check_alive(state: Any) -> None:
 
 def path_of_deleted(tree: Any) -> str | None:
     """The path of the first array whose memory was given away; None where all are there."""
-    if not any(leaf.is_deleted() for leaf in jax.tree.leaves(tree) if _has_memory(leaf)):
+    if not any(leaf.is_deleted() for leaf in jax.tree.leaves(tree) if has_memory(leaf)):
         return None
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return next(keystr(path) for path, leaf in leaves if _has_memory(leaf) and leaf.is_deleted())
+    return next(keystr(path) for path, leaf in leaves if has_memory(leaf) and leaf.is_deleted())
 
 
 def check_there(name: str, tree: Any) -> None:
     """Raise where an array of a tree is gone, because a program took its memory."""
     gone = path_of_deleted(tree)
     if gone is not None:
-        raise RuntimeError(
-            f"{name}{gone} was given to a program that used it up, by donation, and is gone: give "
-            "what that program returned, or a copy from before"
-        )
+        raise RuntimeError(used_up(f"{name}{gone}"))
 
 
 def check_numbers(**given: Any) -> None:
@@ -177,6 +174,52 @@ def check_numbers(**given: Any) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(given):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise TypeError(without_numbers(f"{path[0].key}{keystr(path[1:])}"))
+    check_dtypes(**given)
+
+
+def check_dtypes(**given: Any) -> None:
+    """Raise where a leaf is an array of words, objects or the like."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(given):
+        if isinstance(leaf, np.ndarray | np.generic) and not is_of_jax(leaf.dtype):
+            raise TypeError(
+                f"{path[0].key}{keystr(path[1:])} is an array of dtype {leaf.dtype}, which JAX "
+                "does not have: make it one of numbers, or leave it out"
+            )
+
+
+def check_opt_state(state: Any, wanted: Any) -> None:
+    """Raise where a state is not nested as the `wanted` one, or of other shapes."""
+    mend = "give a step the state that its own `init` began"
+    found, expected = (
+        {keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+        for tree in (state, wanted)
+    )
+    for path, leaf in expected.items():
+        if path not in found:
+            raise ValueError(
+                f"state.opt_state{path} is missing, which this optimizer has for such parameters: "
+                + mend
+            )
+        if np.shape(found[path]) != leaf.shape:
+            raise ValueError(
+                f"state.opt_state{path} is of shape {np.shape(found[path])}, but for such "
+                f"parameters this optimizer has shape {leaf.shape} there: {mend}"
+            )
+    for path in found:
+        if path not in expected:
+            raise ValueError(
+                f"state.opt_state{path} is nothing that this optimizer has for such parameters: "
+                + mend
+            )
+
+
+def check_count(step: Any) -> None:
+    """Raise where what counts the steps is no integer."""
+    dtype, shape = getattr(step, "dtype", None), np.shape(step)
+    is_integer = isinstance(step, int) if dtype is None else jnp.issubdtype(dtype, jnp.integer)
+    if isinstance(step, bool) or not is_integer or shape:
+        found = repr(step) if dtype is None else f"{dtype} of shape {shape}"
+        raise TypeError(f"state.step counts the steps by one integer, but it is {found}")
 
 
 def check_key(key: Any) -> None:
@@ -194,7 +237,7 @@ def check_key(key: Any) -> None:
 
 def check_distinct(state: Any, others: dict[str, Any]) -> None:
     """Raise where an array of a state, whose memory a step takes, is given to it twice."""
-    taken = [id(leaf) for leaf in jax.tree.leaves(state) if _has_memory(leaf)]
+    taken = [id(leaf) for leaf in jax.tree.leaves(state) if has_memory(leaf)]
     if len({*taken}) == len(taken) and {*taken}.isdisjoint(map(id, jax.tree.leaves(others))):
         return
     names: dict[int, str] = {}
@@ -205,7 +248,7 @@ def check_distinct(state: Any, others: dict[str, Any]) -> None:
                     f"{names[id(leaf)]} and {what}{keystr(path)} are one array, and a step uses up "
                     "the memory of its state: give a copy of it, by `jnp.copy`"
                 )
-            if what == "state" and _has_memory(leaf):
+            if what == "state" and has_memory(leaf):
                 names[id(leaf)] = f"{what}{keystr(path)}"
 
 
@@ -248,10 +291,6 @@ def is_array(leaf: Any) -> bool:
 
 def _has_dtype(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
-
-
-def _has_memory(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
 
 
 def _is_fixed(leaf: Any) -> bool:

@@ -36,9 +36,11 @@ from .step_trees import (
     StateArrays,
     apart,
     check_alive,
+    check_count,
     check_distinct,
     check_key,
     check_numbers,
+    check_opt_state,
     check_there,
     check_trainable,
     copied,
@@ -70,6 +72,7 @@ class _Step:
     run: Any  # compiled, and takes the memory of the state
     inside: Any  # the same where JAX traces any of what it takes
     aux: AuxiliaryOutput
+    opt_state: Any  # the shapes of the optimizer's state
     places: StepPlaces | None  # on a mesh
 
     @cached_property
@@ -126,9 +129,11 @@ class TrainStep:
         check_numbers(state=state, batch=batch)
         given = _given(state, batch)
         step = self._step(state, given)
+        check_opt_state(state.opt_state, step.opt_state)
         check_distinct(
             state, {"batch": batch, "what the loss takes from around": step.program.captured}
         )
+        check_count(state.step)
         taken = *jax.tree.leaves((state, batch)), *step.program.captured
         is_traced = any(isinstance(leaf, Tracer) for leaf in taken)
         arguments = self._arguments(step, state, given)
@@ -230,7 +235,8 @@ class TrainStep:
                 arrays, captured = self._arrays(module, state, given), len(program.captured)
                 places = StepPlaces.of(module, placing.mesh, arrays, captured)
             run, inside = compiled(module, known_as, program, given.counts, places)
-            step = _Step(module, program, run, inside, aux, places)
+            wanted = self._optimizer.wanted(given.params, given.nestings.moving)
+            step = _Step(module, program, run, inside, aux, wanted, places)
             if any(isinstance(array, Tracer) for array in program.captured):
                 return step  # they are of one call of whoever traces it
             self._steps[key] = step

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import primitives
 
@@ -30,6 +29,7 @@ from .arguments import Arguments, sort_arguments
 from .auxiliary_output import AuxiliaryOutput
 from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
 from .frames import in_the_users_frames
+from .loss_result import check_result
 from .placing import CallPlaces, Placing, placed
 from .sharding import are_on_one_device, check_whole, on_devices
 
@@ -369,24 +369,3 @@ def _with_tangent(
 def _traceable(array: Any) -> Any:
     """An array as JAX traces it, so that what a loss returns beside its value is one too."""
     return array if isinstance(array, jax.Array) else jnp.asarray(array)
-
-
-def check_result(result: Any, has_aux: bool) -> None:
-    """A loss is one scalar of floating-point dtype, with `has_aux` before something else."""
-    several = isinstance(result, tuple | list)
-    if has_aux and not (several and len(result) == 2):
-        found = f"{len(result)} results" if several else type(result).__name__
-        raise TypeError(
-            "with `has_aux` the function must return a pair, the loss and something else, but it "
-            f"returned {found}"
-        )
-    loss = result[0] if has_aux else result
-    if isinstance(loss, float):
-        return
-    is_array = isinstance(loss, jax.Array | np.ndarray | np.generic)
-    if not is_array or loss.shape != () or not jnp.issubdtype(loss.dtype, jnp.floating):
-        found = f"{loss.dtype} of shape {loss.shape}" if is_array else type(loss).__name__
-        raise TypeError(
-            f"a loss must be one scalar of floating-point dtype, but the function returned {found}"
-            + ("" if has_aux else ": `has_aux=True` is for functions that return more")
-        )

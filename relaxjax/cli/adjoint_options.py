@@ -40,7 +40,8 @@ def add_adjoint(parser: argparse.ArgumentParser) -> None:
         "--policy", choices=(*POLICIES, OFFLOAD),
         help="which values to compute again: none; free, those that cost little more than reading "
         "them; balanced, up to an eighth of the operations; minimal, whatever saves memory; "
-        "offload keeps in the memory of the host what free keeps (free)",
+        "offload keeps in the memory of the host what free keeps (free; for a loss in JAX, what "
+        "value_and_grad does by default)",
     )  # fmt: skip
     parser.add_argument(
         "--budget",

@@ -41,9 +41,8 @@ def step_and_arguments(
         if getattr(args, name):
             raise InputError(f"--{name} is for a script: {args.file} is a loss written in JAX")
     function, given = _loss_and_arguments(args.file, args.args)
-    policy = args.policy or (None if args.budget else "free")
-    step = value_and_grad(
-        function, has_aux=args.has_aux, memory_budget=args.budget, memory_policy=policy
+    step = value_and_grad(  # planned as in the user's own program, where nothing is asked for
+        function, has_aux=args.has_aux, memory_budget=args.budget, memory_policy=args.policy
     )
     return step, given
 

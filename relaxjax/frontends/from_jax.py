@@ -251,6 +251,19 @@ def leaf_names(
     return words
 
 
+def leaf_paths(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[str]:
+    """The way to each leaf of the arguments as Python writes it, such as `params['layers'][0]`."""
+    by_place = _parameter_names(function, len(args))
+    found = jax.tree_util.tree_leaves_with_path((tuple(args), dict(kwargs)))
+    return [
+        (by_place[head.idx] if hasattr(head, "idx") else head.key)
+        + jax.tree_util.keystr(tuple(rest))
+        for (_, head, *rest), _ in found
+    ]
+
+
 def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
     """The names of a function's first parameters; `x0` and so on where it does not tell them."""
     try:

@@ -16,6 +16,7 @@ from relaxjax.autodiff.step_optimizer import optimizer_of
 from relaxjax.autodiff.step_parts import check_divides
 from relaxjax.autodiff.step_placing import spread_by_name
 from relaxjax.autodiff.step_trees import (
+    check_dtypes,
     check_key,
     check_numbers,
     check_there,
@@ -100,6 +101,7 @@ def arguments_of(
     for name, tree in trees.items():
         check_there(name, tree)
     check_numbers(params=params, model_state=model_state, key=key)
+    check_dtypes(batch=example_batch)
     check_key(key)
     batch = jax.tree.map(_example, example_batch)
     check_divides(batch, key, parts)

@@ -1,22 +1,26 @@
 """NaN and infinities: a flag that every step can afford, and the binding they come from."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.core import Tracer
 
-from relaxjax.ir.expr import ExternFunc, GlobalVar
+from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar
 from relaxjax.ir.function import Binding
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.types import is_float
 from relaxjax.ir.walk import used_vars
 from relaxjax.lowering.arguments import admit, as_jax
 from relaxjax.lowering.interpreter import Frame, Interpreter
 from relaxjax.lowering.when_lowered import only_for
+from relaxjax.ops.lax import evaluate_attrs
 from relaxjax.ops.platform import PLATFORM
 from relaxjax.trainable.names import ADJOINT
 
@@ -86,7 +90,10 @@ class _Watcher(Interpreter):
 
 
 class _Finder(Interpreter):
-    """Runs a function operator by operator, and keeps the first bindings with bad values."""
+    """Runs a function operator by operator, and keeps the first bindings with bad values.
+
+    A loop is run as a whole at first, and step by step where what it gives is bad.
+    """
 
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
@@ -96,19 +103,67 @@ class _Finder(Interpreter):
     def binding(self, binding: Binding, frame: Frame) -> Any:
         value = super().binding(binding, frame)
         if self.nan is None and used_vars(binding.value):
-            for leaf in jax.tree.leaves(value):
+            leaves = jax.tree.leaves(value)
+            if any(_fault("", leaf) for leaf in leaves):
+                self.look_inside(binding.value, frame)
+            for leaf in leaves:
                 self.look(binding, frame, leaf)
         return value
 
+    def look_inside(self, expr: Expr, frame: Frame) -> None:
+        """Run a loop step by step, up to the first NaN in its body."""
+        name = expr.op.name if isinstance(expr, Call) and isinstance(expr.op, Op) else ""
+        if not isinstance(expr, Call) or name not in _STEPS:
+            return
+        given, attrs = arguments(expr)
+        args = [None if arg is None else self.value(arg, frame) for arg in given]
+        for _ in _STEPS[name](*args, **evaluate_attrs(attrs, frame.symbols.value)):
+            if self.nan is not None:
+                return
+
     def look(self, binding: Binding, frame: Frame, leaf: Any) -> None:
         fault = _fault(f"`{binding.var.name}`", leaf)
-        if fault is None:
+        if fault is None or self.nan is not None:
             return
         described = _Fault("\n".join([fault.text, *_place(binding, frame)]), fault.is_nan)
         if fault.is_nan:
             self.nan = described
         elif self.infinity is None:
             self.infinity = described
+
+
+def _steps_of_scan(
+    body: Callable[..., Any], init: Any, xs: Any, length: int | None, reverse: bool, **_: Any
+) -> Iterator[None]:
+    rows = jax.tree.leaves(xs)
+    count = rows[0].shape[0] if rows else length or 0
+    carry = init
+    for place in reversed(range(count)) if reverse else range(count):
+        # A place that is an array is one program for all of them.
+        row = partial(lax.dynamic_index_in_dim, index=np.int32(place), keepdims=False)
+        carry, _ys = body(carry, jax.tree.map(row, xs))
+        yield
+
+
+def _steps_of_while(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    *args: Any,
+    cond_consts: int,
+    body_consts: int,
+) -> Iterator[None]:
+    first = cond_consts + body_consts
+    carry = args[first:]
+    while cond(*args[:cond_consts], *carry):
+        carry = body(*args[cond_consts:first], *carry)
+        yield
+
+
+# How a loop runs one step after the other, where these show single values.
+_STEPS: Mapping[str, Callable[..., Iterator[None]]] = {
+    "relax.scan": _steps_of_scan,
+    "lax.while_loop": _steps_of_while,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """`value_and_grad` and `grad` against JAX's own."""
 
+import re
 from typing import Any
 
 import chex
@@ -303,12 +304,31 @@ def test_arguments_that_cannot_be_differentiated_by(options: Any, args: Any, mes
         relaxjax.value_and_grad(loss, **options)(*args)
 
 
+def test_a_wrong_leaf_is_named_as_it_is_written() -> None:
+    def of_many(params: Any, *others: Any, mode: Any = ()) -> Any:
+        return jnp.sum(params["layers"][0])
+
+    gone = jnp.ones(2)
+    gone.delete()
+    rows = {"layers": [X, (jnp.arange(2),)]}
+    with pytest.raises(TypeError, match=re.escape("but `params['layers'][1][0]` is of dtype")):
+        relaxjax.grad(of_many)(rows)
+    for args, kwargs, path in (
+        (({"layers": [gone]},), {}, "params['layers'][0]"),
+        (({"layers": [X]}, X, [gone]), {}, "others_1[0]"),
+        (({"layers": [X]},), {"mode": (X, gone)}, "mode[1]"),
+    ):
+        message = re.escape(f"{path} was given to a program that used it up, by donation")
+        with pytest.raises(RuntimeError, match=message):
+            relaxjax.grad(of_many)(*args, **kwargs)
+
+
 @pytest.mark.parametrize(
     ("function", "has_aux", "message"),
     [
         (jnp.sin, False, r"returned float32 of shape \(4, 3\): `has_aux=True` is for functions"),
         (lambda x: x.shape[0], False, "a loss must be one scalar .* the function returned int"),
-        (jnp.sum, True, "must return a pair, the loss and something else, but it returned"),
+        (jnp.sum, True, r"must return a pair, .* but it returned float32 of shape \(\)(\n|$)"),
         (lambda x: (x, x), True, r"returned float32 of shape \(4, 3\)(\n|$)"),
         (lambda x: [x] * 3, True, "but it returned 3 results"),
     ],

@@ -50,9 +50,44 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
             relaxjax.train_step(loss, optax.sgd(0.1))[0](PARAMS), BATCH
         ),
         (
-            "the state of the optimizer has 0 arrays, but this optimizer has another number of "
-            "them for such parameters: give a step the state that its own `init` began"
+            "state.opt_state[0].count is missing, which this optimizer has for such parameters: "
+            "give a step the state that its own `init` began"
         ),
+    ),
+    "an optimizer's state of more": (
+        lambda: with_opt_state(lambda own: (*own, own[0])),
+        "state.opt_state[2].count is nothing that this optimizer has for such parameters",
+    ),
+    "an optimizer's state by other names": (
+        lambda: with_opt_state(
+            lambda own: (own[0]._replace(mu={"v" + n: m for n, m in own[0].mu.items()}), own[1])
+        ),
+        "state.opt_state[0].mu['b0'] is missing",
+    ),
+    "an optimizer's state as a list": (
+        lambda: with_opt_state(jax.tree.leaves),
+        "state.opt_state[0].count is missing",
+    ),
+    "an optimizer's state of other parameters": (
+        lambda: with_opt_state(
+            lambda own: (
+                relaxjax.train_step(loss, optax.adam(0.1))[0](
+                    {**PARAMS, "w1": PARAMS["w1"].T}
+                ).opt_state
+            )
+        ),
+        (
+            "state.opt_state[0].mu['w1'] is of shape (3, 16), but for such parameters this "
+            "optimizer has shape (16, 3) there"
+        ),
+    ),
+    "no count of steps": (
+        lambda: with_count(None),
+        "state.step counts the steps by one integer, but it is None",
+    ),
+    "a count of steps that is no integer": (
+        lambda: with_count(jnp.ones(())),
+        "state.step counts the steps by one integer, but it is float32 of shape ()",
     ),
     "parameters that are gone": (
         lambda: stepped_state({**PARAMS, "w0": gone(PARAMS["w0"])}),
@@ -92,6 +127,18 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "unhashable": (
         lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"a": jnp.ones(2), "s": {1, 2}}),
         "the leaf ['s'] is a set, which is no array and cannot be hashed",
+    ),
+    "no pytree": (
+        lambda: stepped_state(PARAMS, {1, 2}),
+        "what is given is a set, which is no array and cannot be hashed",
+    ),
+    "words for a parameter": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0]({**PARAMS, "n": [np.array(["a"])]}),
+        "params['n'][0] is an array of dtype <U1, which JAX does not have: make it one of numbers",
+    ),
+    "objects in a batch": (
+        lambda: stepped_state(PARAMS, (*BATCH, np.array([None, {}]))),
+        "batch[2] is an array of dtype object, which JAX does not have",
     ),
     "a parameter of another library": (
         lambda: relaxjax.train_step(loss, SGD(0.1))[0]({**PARAMS, "w1": Foreign()}),
@@ -174,6 +221,17 @@ def given_twice(batch: Callable[[Any], Any], params: Callable[[Any], Any]) -> An
 def stepped_state(params: Any, batch: Any = BATCH, **options: Any) -> Any:
     init, step = relaxjax.train_step(loss, SGD(0.1), **options)
     return step(init(params), batch)
+
+
+def with_opt_state(change: Callable[[Any], Any]) -> Any:
+    init, step = relaxjax.train_step(loss, optax.adam(0.1))
+    state = init(PARAMS)
+    return step(replace(state, opt_state=change(state.opt_state)), BATCH)
+
+
+def with_count(count: Any) -> Any:
+    init, step = relaxjax.train_step(loss, SGD(0.1))
+    return step(replace(init(PARAMS), step=count), BATCH)
 
 
 def gone(array: Any) -> Any:

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import relaxjax
 from relaxjax.cli import main
 
 FILE = """
@@ -45,6 +47,37 @@ def test_a_budget_and_a_result_beside_the_loss(file: str, capsys: Capture) -> No
     asked = ["--args", "params, batch", "--has-aux", "--budget", "1MiB", "--json"]
     assert main(["memory", f"{file}:pair", *asked]) == 0
     assert json.loads(capsys.readouterr().out)["budget"] == 2**20
+
+
+DEEP = """
+import jax
+import jax.numpy as jnp
+
+def loss(weights, x):
+    for w in weights:
+        x = jax.nn.gelu(x @ w)
+    return jnp.mean(x * x)
+
+weights, x = [jnp.eye(64)] * 4, jnp.ones((256, 64))
+"""
+
+
+def test_without_options_it_is_planned_as_value_and_grad_does(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "deep.py"
+    path.write_text(DEEP)
+    names: dict[str, Any] = {}
+    exec(DEEP, names)
+    found = []
+    for options in ([], ["--policy", "free"]):
+        asked = ["memory", f"{path}:loss", "--args", "weights, x", "--json", *options]
+        assert main(asked) == 0
+        values = json.loads(capsys.readouterr().out)["values"]
+        found.append([value["name"] for value in values if not value["kept"]])
+    by_default = relaxjax.value_and_grad(names["loss"]).memory(names["weights"], names["x"])
+    assert found[0] == [row.name for row in by_default.recomputed]
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
 """NaN and infinities in a training: what notices them, and what is blamed."""
 
+import inspect
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
+from jax import lax
 from small_models import batch, classifier, trainer_of
 
 from relaxjax import TensorType, from_source
@@ -163,3 +167,52 @@ def test_a_batch_of_which_nothing_counts_is_named() -> None:
         classifier().check_numerics(x, np.full_like(labels, -100))
     with pytest.raises(NumericsError, match=r"^(?!.*counts for nothing)"):
         fit(classifier(), [(x * np.nan, labels)])
+
+
+def stepping(p: Any, x: Any) -> Any:
+    def step(carry: Any, shift: Any) -> Any:
+        lower = carry * p - shift
+        return jnp.sqrt(lower), None  # of a number below 0 in the last step
+
+    return jnp.sum(lax.scan(step, x, jnp.array([0, 0, 2.0]))[0])
+
+
+def repeated(p: Any, x: Any) -> Any:
+    def step(x: Any) -> Any:
+        return x + jnp.log(x - 2)  # of a number below 0
+
+    return jnp.sum(p * lax.while_loop(lambda x: jnp.all(x < 3), step, lax.stop_gradient(x)))
+
+
+def in_parts(p: Any, x: Any) -> Any:
+    return jnp.mean(jnp.log(jnp.mean(p) - x))  # of 0
+
+
+def at_zero(p: Any, x: Any) -> Any:
+    def step(carry: Any, _: Any) -> Any:
+        return jnp.sqrt(carry * p), None  # whose derivative is infinite
+
+    return jnp.sum(lax.scan(step, x - 1, None, length=2)[0])
+
+
+@pytest.mark.parametrize(
+    ("loss", "wanted", "accumulate"),
+    [
+        (stepping, "4 of its 4 values are NaN\n    = L.sqrt(lower)", 1),
+        (repeated, "4 of its 4 values are NaN\n    = L.log(", 1),
+        (in_parts, "2 of its 2 values are infinite\n    = L.log(", 2),
+        (at_zero, "4 of its 4 values are infinite\n    = L.div(", 1),
+    ],
+)
+def test_what_is_bad_in_a_loop_is_named_by_its_line_there(
+    loss: Any, wanted: str, accumulate: int
+) -> None:
+    ones = jnp.ones(4)
+    made = Trainer.from_jax(loss, ones, optax.sgd(0.1), ones, accumulate=accumulate)
+    with pytest.raises(NumericsError) as caught:
+        made.check_numerics(ones)
+    text = str(caught.value)
+    assert wanted in text
+    lines, first = inspect.getsourcelines(loss)
+    bad = next(place for place, line in enumerate(lines) if "# " in line)
+    assert f"test_numerics.py:{first + bad}:" in text.split("  `")[1]

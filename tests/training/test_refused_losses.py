@@ -249,6 +249,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "no numbers of one dtype: an array of them has dtype datetime64[s]",
     ),
+    "an example with words": (
+        lambda: Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), {**BATCH, "s": [np.array(["a"])]}),
+        TypeError,
+        "batch['s'][0] is an array of dtype <U1, which JAX does not have: make it one of numbers",
+    ),
     "a number as a key": (
         lambda: Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), BATCH, key=3),
         TypeError,

@@ -12,6 +12,7 @@ import optax
 import pytest
 
 from relaxjax import Trainer
+from relaxjax.autodiff.step_frozen import frozen_of
 from relaxjax.optim import Adam
 from relaxjax.training import Checkpoints, Lines
 
@@ -59,6 +60,12 @@ def step_bytes(trainer: Trainer) -> int:
         found: Any = lowered.compile().memory_analysis()
     own = found.argument_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
     return int(own + found.temp_size_in_bytes)
+
+
+def test_flags_may_be_of_numpy() -> None:
+    no, yes = np.False_, np.True_
+    flags = {"layers": [{"w": no, "lora": yes}] * LAYERS, "ids": no}
+    assert frozen_of(PARAMS, flags) == frozen_of(PARAMS, LORA)
 
 
 def test_the_others_stay_and_need_less() -> None:

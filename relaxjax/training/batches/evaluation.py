@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from relaxjax.autodiff.loss_result import check_result
 from relaxjax.autodiff.step_loss import LossArguments, Nestings
 from relaxjax.autodiff.step_trees import Nesting, apart
-from relaxjax.autodiff.value_and_grad import check_result
 from relaxjax.trainable.storage import Storage
 
 

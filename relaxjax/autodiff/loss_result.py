@@ -1,0 +1,36 @@
+"""What a loss must return."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def check_result(result: Any, has_aux: bool) -> None:
+    """A loss is one scalar of floating-point dtype, with `has_aux` before something else."""
+    several = isinstance(result, tuple | list)
+    if has_aux and not (several and len(result) == 2):
+        found = f"{len(result)} results" if several else _described(result)
+        raise TypeError(
+            "with `has_aux` the function must return a pair, the loss and something else, but it "
+            f"returned {found}"
+        )
+    loss = result[0] if has_aux else result
+    if isinstance(loss, float):
+        return
+    if not _is_array(loss) or loss.shape != () or not jnp.issubdtype(loss.dtype, jnp.floating):
+        raise TypeError(
+            "a loss must be one scalar of floating-point dtype, but the function returned "
+            + _described(loss)
+            + ("" if has_aux else ": `has_aux=True` is for functions that return more")
+        )
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, jax.Array | np.ndarray | np.generic)
+
+
+def _described(result: Any) -> str:
+    is_array = _is_array(result)
+    return f"{result.dtype} of shape {result.shape}" if is_array else type(result).__name__
