@@ -21,6 +21,14 @@ from .planning.recompute import rematerialized
 from .program.caller import Caller
 
 
+class _Known(NamedTuple):
+    """Parts of a batch, the module that takes it so, and the peak that is predicted."""
+
+    parts: Parts
+    split: IRModule
+    peak: int
+
+
 def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[Decided]) -> Decided:
     """The last of some plans, or one of them with the batch in parts where that saves enough.
 
@@ -49,7 +57,7 @@ def within_limit(
     mod: IRModule,
     name: str,
     caller: Caller | None,
-    plans: Callable[[], Sequence[Decided]],
+    plans: Iterable[Decided],
     limit: int,
     taken: Callable[[IRModule], int],
 ) -> tuple[Decided | None, int | None]:
@@ -58,34 +66,51 @@ def within_limit(
     That is by what is predicted, and then by what is `taken` by XLA's count. Where none does, the
     least that is taken, if the batch has parts.
     """
-    apart = [(axes, n) for axes, size in _apart(mod, name).items() for n in counts(size, fewest=1)]
-    known: list[tuple[_Known, Decided]] = []
-    for found in plans() if apart else ():
+    apart = {axes: [*counts(size, fewest=1)] for axes, size in _apart(mod, name).items()}
+    smallest: tuple[_Known, Decided] | None = None
+    sizes: list[int] = []
+    for found in plans if apart else ():
         whole = rematerialized(mod, name, found.plan)
-        known += ((one, found) for one in _known(whole, name, caller, apart))
-    fit = [pair for pair in known if pair[0].peak <= limit]
-    fit += sorted(known, key=lambda pair: pair[0].peak)[:1]  # which may take less than predicted
-    least: int | None = None
-    for one, found in fit:
-        size = taken(one.split)
-        if size <= limit:
-            return Decided(found.planner, found.plan, limit, one.parts), size
-        least = size if least is None else min(size, least)
-    return None, least
+        for axes, numbers in apart.items():
+            for one in _likely(whole, name, caller, axes, numbers, limit):
+                if smallest is None or one.peak < smallest[0].peak:
+                    smallest = one, found
+                if one.peak <= limit:
+                    sizes.append(taken(one.split))
+                    if sizes[-1] <= limit:
+                        return found._replace(limit=limit, parts=one.parts), sizes[-1]
+    if smallest is not None and smallest[0].peak > limit:  # which may take less than predicted
+        one, found = smallest
+        sizes.append(taken(one.split))
+        if sizes[-1] <= limit:
+            return found._replace(limit=limit, parts=one.parts), sizes[-1]
+    return None, min(sizes, default=None)
+
+
+def _likely(
+    whole: IRModule,
+    name: str,
+    caller: Caller | None,
+    axes: Axes,
+    numbers: Sequence[int],
+    limit: int,
+) -> Iterator[_Known]:
+    """The parts of a batch that are predicted to keep a limit, few first; the most in any case.
+
+    Fewer are not looked at where the most do not keep it.
+    """
+    *fewer, most = numbers
+    for last in _known(whole, name, caller, [(axes, most)]):
+        if last.peak <= limit:
+            known = _known(whole, name, caller, [(axes, number) for number in fewer])
+            yield from (one for one in known if one.peak <= limit)
+        yield last
 
 
 def split_as(mod: IRModule, name: str, parts: Parts) -> IRModule:
     """The module whose function takes its batch in these parts."""
     function = function_of(mod, name)
     return mod.with_function(name, in_equal_parts(mod, function, *parts.of(function)))
-
-
-class _Known(NamedTuple):
-    """Parts of a batch, the module that takes it so, and the peak that is predicted."""
-
-    parts: Parts
-    split: IRModule
-    peak: int
 
 
 def _apart(mod: IRModule, name: str) -> dict[Axes, int]:

@@ -1,7 +1,7 @@
 """Backward programs that compute forward values again rather than keep them."""
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -226,13 +226,14 @@ def _within_budget(forms: Forms, budget: Budget) -> Decided:
         everything = forms.chooser(mod)
         limit = budget_in_bytes(budget, lambda: everything.bytes_of(everything.planner.none))
 
-        def plans() -> list[Decided]:
-            return [by_default(forms), by_policy(forms, "balanced")]
+        def plans() -> Iterator[Decided]:
+            yield by_default(forms)
+            yield by_policy(forms, "balanced")
 
         def taken(split: IRModule) -> int:
             return temporary_bytes_of(split, name, caller)
 
-        found, least = within_limit(mod, name, caller, plans, limit, taken)
+        found, least = within_limit(mod, name, caller, plans(), limit, taken)
         if found is not None:
             return found
         if least is None or least >= whole.least:

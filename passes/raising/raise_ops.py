@@ -16,6 +16,7 @@ from relaxjax.passes.simplification.apply_laws import rewritten
 from .activations import gelu, relu, silu
 from .attention import attention
 from .convolutions import convolution
+from .lookups import row_lookup
 from .losses import class_log_probability, class_loss
 from .norms import norm, norm_with_shift
 from .pooling import max_pooling, mean_pooling, sum_pooling
@@ -51,7 +52,7 @@ def nothing_less(call: Call, reading: Reading) -> Expr | None:
 
 # What one group makes is what the next one reads.
 RULES = (
-    Laws([nothing_less, sort, convolution, max_pooling, mean_pooling, product]),
+    Laws([nothing_less, sort, row_lookup, convolution, max_pooling, mean_pooling, product]),
     Laws([transpose, sum_pooling, softmax, log_softmax, class_loss, gelu, silu, norm_with_shift]),
     Laws([class_log_probability, norm, attention]),
     Laws([stacked_product]),
@@ -67,7 +68,8 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
     know: convolutions, pooling, products with a matrix or with each of a stack, softmax and its
     logarithm, the cross entropy of classes, batch, layer, instance and root-mean-square norms,
     ReLU, GELU, SiLU, sorts and attention, in the forms in which programs that come in from JAX have
-    them. What lies between two orders of axes is computed in the first one.
+    them. What lies between two orders of axes is computed in the first one. Rows that `jax.vmap`
+    looks up stay a `lax.gather`, of whole rows.
 
     A call stays where the operator would not compute the same up to rounding: where it asks for a
     precision, or for sums of another dtype than its own, or where axes do not fit together. GELU

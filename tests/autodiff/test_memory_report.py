@@ -95,7 +95,9 @@ def test_shapes_alone_are_enough_to_plan_and_not_to_run() -> None:
     wanted = gradients.memory(PARAMS, BATCH)
     assert gradients.memory(params, batch).to_json() == wanted.to_json()
     assert gradients.module(params, batch).script() == gradients.module(PARAMS, BATCH).script()
-    message = r"`params_0` is a jax.ShapeDtypeStruct, which has no numbers .* `\.memory\(\.\.\.\)`"
+    message = (
+        r"`params\[0\]` is a jax.ShapeDtypeStruct, which has no numbers .* `\.memory\(\.\.\.\)`"
+    )
     with pytest.raises(TypeError, match=message):
         gradients(params, BATCH)
     with pytest.raises(TypeError, match=r"`batch` is a jax\.ShapeDtypeStruct"):

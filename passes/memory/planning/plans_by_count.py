@@ -35,15 +35,17 @@ class Chooser:
         return next((plan for plan in self._way(limit) if self.bytes_of(plan) <= limit), None)
 
     def try_for_less(self) -> None:
-        """Try those plans of small peaks that may take less than the least that is known.
+        """Try one more plan of a small peak that may take less than the least that is known.
 
         What is predicted to be beyond a limit is not tried for it, and may be the least by XLA's
-        count: here as few bytes are expected beyond a peak as of any plan that was tried.
+        count: here as few bytes are expected beyond a peak as of any plan that was tried. Not all
+        are tried, because each takes as long as a step takes to compile.
         """
+        beyond = min(taken - tried.peak for tried, taken in self.known.items())
         for plan in self.planner.smallest:
-            beyond = min(taken - tried.peak for tried, taken in self.known.items())
-            if plan.peak + beyond <= self.least:
+            if plan not in self.known and plan.peak + beyond <= self.least:
                 self.bytes_of(plan)
+                return
 
     @property
     def least(self) -> int:

@@ -12,9 +12,12 @@ import pytest
 from parsing import parse_main
 
 import relaxjax
+from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes import MemoryPlanError, Rematerialize
-from relaxjax.passes.memory.batch.choosing import batches, counts, most_quick
+from relaxjax.passes.memory import parts_of_batch
+from relaxjax.passes.memory.batch.choosing import Parts, batches, counts, most_quick
+from relaxjax.passes.memory.parts_of_batch import split_as
 from relaxjax.passes.memory.planning import kept_counts
 from relaxjax.passes.memory.rematerialize import decided
 
@@ -112,6 +115,23 @@ def test_a_budget_too_small_for_parts_tells_what_they_take() -> None:
         decided(mod, ADJOINT, 1000)
     (least,) = re.findall(r"found is ([\d,]+) bytes", str(caught.value))
     assert decided(mod, ADJOINT, int(least.replace(",", ""))).parts is not None
+
+
+def test_only_the_most_parts_are_looked_at_where_they_do_not_keep_a_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    split: list[int] = []
+
+    def watched(mod: IRModule, name: str, parts: Parts) -> IRModule:
+        split.append(parts.number)
+        return split_as(mod, name, parts)
+
+    monkeypatch.setattr(parts_of_batch, "split_as", watched)
+    mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())
+    with pytest.raises(MemoryPlanError, match="cannot be computed within 999 bytes"):
+        decided(mod, ADJOINT, 999)
+    most = max(counts(SAMPLES, fewest=1))
+    assert set(split) == {most}
 
 
 def test_a_whole_step_takes_it_in_parts() -> None:

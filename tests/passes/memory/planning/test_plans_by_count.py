@@ -87,6 +87,14 @@ class Forms:
         return iter(())
 
 
+def test_one_plan_more_is_compiled_for_the_least() -> None:
+    planner: Any = Planner(Plan(1000), Plan(500), [Plan(300), Plan(310), Plan(320)])
+    known: dict[Any, int] = {Plan(1000): 1000, Plan(300): 700}
+    chooser = Chooser(planner, lambda plan: 700, known)
+    chooser.try_for_less()
+    assert [plan.peak for plan in known] == [1000, 300, 310]
+
+
 def test_no_budget_is_refused_that_another_small_plan_keeps() -> None:
     """By what was not predicted of the smallest plan, no other one is expected to fit."""
     forms: Any = Forms()
