@@ -30,6 +30,12 @@ PICK = (
     "slice_sizes=[1, 1], unique_indices=False, indices_are_sorted=False, "
     'mode={"GatherScatterMode": "%s"}'
 )
+LOOKUP = (
+    'dimension_numbers={"GatherDimensionNumbers": {"offset_dims": %s, "collapsed_slice_dims": %s, '
+    '"start_index_map": %s, "operand_batching_dims": [], "start_indices_batching_dims": []}}, '
+    "slice_sizes=[1, 5], unique_indices=False, indices_are_sorted=False, "
+    'mode={"GatherScatterMode": "CLIP"}'
+)
 
 SHIFTED = [
     "top = L.reduce_max(x, axes=[1])",
@@ -182,6 +188,18 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         ROWS,
         ["s = L.sort(x, dimension=1, is_stable=True, num_keys=1)", "y = s[0]"],
         ["y = R.sort(x, axis=1)"],
+    ),
+    "row_lookup": (
+        SCORES,
+        [
+            "z = L.broadcast_in_dim(R.const(0, 'int32'), shape=[3, 1], broadcast_dimensions=[])",
+            "places = L.concatenate(t, z, dimension=1)",
+            f"y = L.gather(x, places, {LOOKUP % ([1, 2], [], [0, 1])})",
+        ],
+        [
+            f"r = L.gather(x, t, {LOOKUP % ([1], [0], [0])})",
+            "y = L.reshape(r, new_sizes=[3, 1, 5])",
+        ],
     ),
     "transpose": (
         TEXTS,
