@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+_ARRAY = jax.Array | np.ndarray | np.generic
+
 
 def check_result(result: Any, has_aux: bool) -> None:
     """A loss is one scalar of floating-point dtype, with `has_aux` before something else."""
@@ -19,7 +21,8 @@ def check_result(result: Any, has_aux: bool) -> None:
     loss = result[0] if has_aux else result
     if isinstance(loss, float):
         return
-    if not _is_array(loss) or loss.shape != () or not jnp.issubdtype(loss.dtype, jnp.floating):
+    is_array = isinstance(loss, _ARRAY)
+    if not is_array or loss.shape != () or not jnp.issubdtype(loss.dtype, jnp.floating):
         raise TypeError(
             "a loss must be one scalar of floating-point dtype, but the function returned "
             + _described(loss)
@@ -27,10 +30,6 @@ def check_result(result: Any, has_aux: bool) -> None:
         )
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, jax.Array | np.ndarray | np.generic)
-
-
 def _described(result: Any) -> str:
-    is_array = _is_array(result)
+    is_array = isinstance(result, _ARRAY)
     return f"{result.dtype} of shape {result.shape}" if is_array else type(result).__name__
