@@ -113,6 +113,20 @@ def test_a_loss_of_a_library_is_measured_by_gradients_of_which_all_say_the_same(
     assert list(found.ratios) == ["default", "free"]
 
 
+def test_a_budget_of_a_loss_of_a_library_is_kept_or_refused() -> None:
+    for library in ("flax", "equinox", "haiku", "jraph", "diffrax", "distrax", "numpyro"):
+        pytest.importorskip(library)
+    row = import_module("library_budgets").row
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        *_, kept, refused, multiple = row("linen: digits", 0.5)
+        assert float(kept) <= 0.5
+        assert not refused
+        assert float(multiple) > 0
+        *_, kept, refused, _ = row("linen: digits", 0.01)
+    assert not kept
+    assert float(refused) > 0.01
+
+
 def test_gradients_that_differ_are_an_error() -> None:
     with pytest.raises(AssertionError, match="Not equal"):
         beside_jax.check({"a": np.ones(2), "b": np.ones(2)}, {"a": np.ones(2), "b": np.zeros(2)})
