@@ -66,9 +66,23 @@ def within_limit(
     That is by what is predicted, and then by what is `taken` by XLA's count. Where none does, the
     least that is taken, if the batch has parts.
     """
+    sizes: list[int] = []
+    for one, found in _candidates(mod, name, caller, plans, limit):
+        sizes.append(taken(one.split))
+        if sizes[-1] <= limit:
+            return found._replace(limit=limit, parts=one.parts), sizes[-1]
+    return None, min(sizes, default=None)
+
+
+def _candidates(
+    mod: IRModule, name: str, caller: Caller | None, plans: Iterable[Decided], limit: int
+) -> Iterator[tuple[_Known, Decided]]:
+    """The parts that are predicted to keep a limit, plan by plan, and at last the smallest.
+
+    If that one is predicted to be beyond the limit, it may take less than is predicted.
+    """
     apart = {axes: [*counts(size, fewest=1)] for axes, size in _apart(mod, name).items()}
     smallest: tuple[_Known, Decided] | None = None
-    sizes: list[int] = []
     for found in plans if apart else ():
         whole = rematerialized(mod, name, found.plan)
         for axes, numbers in apart.items():
@@ -76,15 +90,9 @@ def within_limit(
                 if smallest is None or one.peak < smallest[0].peak:
                     smallest = one, found
                 if one.peak <= limit:
-                    sizes.append(taken(one.split))
-                    if sizes[-1] <= limit:
-                        return found._replace(limit=limit, parts=one.parts), sizes[-1]
-    if smallest is not None and smallest[0].peak > limit:  # which may take less than predicted
-        one, found = smallest
-        sizes.append(taken(one.split))
-        if sizes[-1] <= limit:
-            return found._replace(limit=limit, parts=one.parts), sizes[-1]
-    return None, min(sizes, default=None)
+                    yield one, found
+    if smallest is not None and smallest[0].peak > limit:
+        yield smallest
 
 
 def _likely(

@@ -30,10 +30,10 @@ def row_lookup(call: Call, reading: Reading) -> Expr | None:
     rows = _before_zeros(places, len(dims), reading)
     if rows is None:
         return None
-    single, *others = numbers["offset_dims"]
+    _, *others = numbers["offset_dims"]
     by_number = Attrs(
         numbers,
-        offset_dims=[axis - (axis > single) for axis in others],
+        offset_dims=[axis - 1 for axis in others],
         collapsed_slice_dims=[0],
         start_index_map=[0],
     )
