@@ -11,7 +11,7 @@ from relaxjax.ir.types import TensorType
 from .found_once import found_once
 from .program import Program
 from .step import Step, size_of
-from .waits import Waits
+from .waits import Draws, Waits
 
 # A value of a schedule: its variable, and whether it is the copy that is computed again.
 Value: TypeAlias = tuple[Var, bool]
@@ -91,10 +91,10 @@ def schedule(
 
     Every other one is computed again where it is needed, just before its first use, if that can
     be held back until then. Large gradients come when they can be used. With `late`, all that the
-    backward part could compute long before it is needed waits.
+    backward part could compute long before it is needed waits, and so do random numbers.
     """
     course = _course(program)
-    tasks = list(course.forward)
+    tasks = list(course.forward_late if late else course.forward)
     copier = _Copier(program, _dropped(course, kept))
     for turn in course.backward:
         tasks.extend(copier.copies(turn))
@@ -132,6 +132,7 @@ class _Course:
     """What is the same in all schedules of a program."""
 
     forward: tuple[Task, ...]
+    forward_late: tuple[Task, ...]  # where random numbers wait
     inputs: tuple[tuple[Var, ...], ...]  # what of the forward part each step of it reads
     backward: tuple[_Turn, ...]
 
@@ -144,7 +145,12 @@ def _course(program: Program) -> _Course:
     for step in program.backward:
         turns.append(_Turn.of(program, step, waits))
         waits.pass_by(step)
-    return _Course(tuple(map(task_of, program.forward)), tuple(inputs), tuple(turns))
+    draws, late = Draws(), []
+    for step in program.forward:
+        late.append(_waiting(task_of(step), draws.moment(step)))
+        draws.pass_by(step)
+    forward = tuple(map(task_of, program.forward))
+    return _Course(forward, tuple(late), tuple(inputs), tuple(turns))
 
 
 def _in_order(tasks: list[Task], order: Order) -> list[Task]:

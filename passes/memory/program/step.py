@@ -32,6 +32,7 @@ _BROADCASTS = frozenset({"lax.broadcast_in_dim", "relax.broadcast_to", "relax.fu
 _CHOICES = frozenset(
     f"lax.{name}" for name in ("select_n", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not")
 )
+_DRAWS = frozenset({"lax.random_bits", "lax.rng_bit_generator"})
 _WRITES = ("lax.scatter", "lax.dynamic_update_slice")
 _POINTWISE = frozenset({"elementwise", "broadcast", "injective"})
 _FUSIBLE = _POINTWISE | {"reduction"}
@@ -132,6 +133,17 @@ class Step:
     def waits(self) -> bool:
         """Whether the value is the first input, had once the second is computed."""
         return self._name == "relax.grad.delay"
+
+    @found_once
+    def is_draw(self) -> bool:
+        """Whether it makes random numbers of a key alone."""
+        return self._name in _DRAWS
+
+    @found_once
+    def is_threefry(self) -> bool:
+        """Whether it makes them by JAX's own generator, which is a loop over rounds."""
+        key = self.inputs[0].ty if self.inputs else None
+        return self._name == "lax.random_bits" and getattr(key, "dtype", None) == "key<fry>"
 
     @property
     def is_quotient(self) -> bool:

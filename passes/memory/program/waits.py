@@ -16,6 +16,29 @@ _EARLY_KERNELS = 2
 _LESS = 4
 # The bytes of a gradient for which there is room in no cache beside others.
 _LARGE = 256 * 1024
+# The bytes of random numbers, of which fewer are drawn as early as can be.
+_LARGE_DRAW = 2**16
+
+
+class Draws:
+    """Which product of the forward part random numbers wait for, such as those of a dropout.
+
+    A key is all that they are made of. A compiler would draw those of all layers at first, and keep
+    eight bytes of random bits for each number until its layer. A product is in memory: to wait for
+    it stores nothing more.
+    """
+
+    def __init__(self) -> None:
+        self.latest: Var | None = None
+
+    def pass_by(self, step: Step) -> None:
+        """Count a step among those before."""
+        if (step.is_product or step.layouts) and has_floats(step.var.ty):
+            self.latest = step.var
+
+    def moment(self, step: Step) -> Var | None:
+        """What a step waits for, if it draws many numbers."""
+        return self.latest if step.is_draw and step.size >= _LARGE_DRAW else None
 
 
 class Waits:

@@ -67,6 +67,10 @@ def _given(param: Var) -> Buffer:
     return (param, False), None
 
 
+# The bytes of a word of the generator threefry.
+_WORD = 4
+
+
 @dataclass
 class _Finder:
     """Finds what each task reads and stores."""
@@ -94,6 +98,8 @@ class _Finder:
         get = step.binding.value
         if step.var in self.inside:
             self.add_loop(task, reads, after)
+        elif step.is_threefry:
+            self.add_draw(task, reads, after)
         elif isinstance(get, TupleGetItem) and task.inputs and task.inputs[0] in self.parts:
             self.note(value, self.parts_of(get, dict(task.inputs)), after)
         elif value in self.unstored:
@@ -153,6 +159,18 @@ class _Finder:
         inside = self.inside[task.step.var]
         self.found.append(Kernel(loop, inside, (*run, *parts.values()), after, brief=True))
         self.note(task.value, parts, (loop,))
+
+    def add_draw(self, task: Task, reads: tuple[Buffer, ...], after: tuple[Buffer, ...]) -> None:
+        """Random bits are two words of 32 bits each until they are read, and four as they are made.
+
+        They are made by a loop over rounds, whose body copies both words.
+        """
+        words: Buffer = (task.value, None)
+        made: Buffer = (task.value, "rounds")
+        size = 2 * _WORD * task.step.numbers
+        self.store(words, size, reads, after)
+        self.found.append(Kernel(made, size, (words,), (), brief=True))
+        self.roots[task.value], self.after[task.value] = (words,), (made,)
 
     def parts_of(self, value: Expr, again: Mapping[Var, bool]) -> Mapping[Place, Buffer]:
         """The tensors in a value that have bytes of their own, and the way to each."""
