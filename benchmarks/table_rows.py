@@ -6,7 +6,9 @@
 `table` is one of 1,000,000 rows of 64 numbers, of which a batch reads 4,096, as often as words in a
 text. `recommender` is the suite's. Whole steps are timed in turns: `jax.value_and_grad` and optax
 in one `jax.jit` whose state is donated, `Trainer.from_jax` of the same loss, and of the table
-`SetupTrainer` of the same program in Relax. The first steps of all are compared.
+`SetupTrainer` of the same program in Relax. By SGD there is a step `by hand`, too: what one would
+write in JAX for this table alone, which shows how short such a step can be. The first steps of all
+are compared.
 
 The table gives ratios to plain JAX: the median of the rounds' steps by the clock, its quartiles,
 the median by the CPU time of the process, and the temporary bytes of the executables.
@@ -40,21 +42,26 @@ from relaxjax.script import from_source
 WIDTH, IDS, OUT = 64, 4096, 8
 TURN = 0.05  # seconds, or one step if that takes longer
 HEAD = ("step", "ms", "ratio", "quartiles", "CPU", "temp MiB", "ratio of temp")
-PLAIN, FROM_JAX, RELAX = "plain", "from_jax", "SetupTrainer"
+PLAIN, FROM_JAX, RELAX, BY_HAND = "plain", "from_jax", "SetupTrainer", "by hand"
+RATE = 1e-2
 OPTIMIZERS: Mapping[str, tuple[Optimizer, Any]] = {
-    "SGD": (SGD(1e-2), optax.sgd(1e-2)),
+    "SGD": (SGD(RATE), optax.sgd(RATE)),
     "lazy Adam": (Lazy(Adam(1e-3)), optax.adam(1e-3)),
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """A loss of parameters and a batch; and the same as a backbone in Relax with `MSELoss`."""
+    """A loss of parameters and a batch; and the same as a backbone in Relax with `MSELoss`.
+
+    `by_hand` is a step of SGD of the rows that a batch reads: the new parameters, and the loss.
+    """
 
     loss: Callable[[Any, Any], Any]
     params: Any
     batch: Any
     backbone: str | None = None
+    by_hand: Callable[[Any, Any], Any] | None = None
 
 
 def one_table(rows: int) -> Case:
@@ -70,6 +77,13 @@ def one_table(rows: int) -> Case:
     def loss(params: Any, batch: Any) -> Any:
         ids, targets = batch
         return jnp.mean((params[0][ids] @ params[1] - targets) ** 2)
+
+    def by_hand(params: Any, batch: Any) -> Any:
+        (table, w), (ids, targets) = params, batch
+        value, (rows, adjoint) = jax.value_and_grad(
+            lambda rows, w: jnp.mean((rows @ w - targets) ** 2), (0, 1)
+        )(table[ids], w)
+        return (table.at[ids].add(-RATE * rows), w - RATE * adjoint), value
 
     backbone = f"""
 @I.ir_module
@@ -87,7 +101,7 @@ class Model:
             R.output(out)
         return out
 """
-    return Case(loss, params, (ids, targets), backbone)
+    return Case(loss, params, (ids, targets), backbone, by_hand)
 
 
 def recommender() -> Case:
@@ -136,9 +150,28 @@ def compared(case: Case, optimizer: Optimizer, dense: Any, rounds: int) -> dict[
 
     steps: dict[str, Callable[[], object]] = {PLAIN: step}
     steps |= {n: partial(our_step, t) for n, t in ours.items()}
+    if case.by_hand is not None and dense is OPTIMIZERS["SGD"][1]:
+        steps[BY_HAND], taken[BY_HAND] = hand_written(case, case.by_hand, state[0])
     turns = {name: repeated(run, TURN) for name, run in steps.items()}
     times = in_turns({name: run for name, (run, _) in turns.items()}, rounds)
     return {name: cells(times, turns, taken, name) for name in times}
+
+
+def hand_written(case: Case, by_hand: Callable[[Any, Any], Any], wanted: Any) -> tuple[Any, int]:
+    """The step by hand, compared as ours are, and its temporary bytes."""
+    params, batch = jax.tree.map(jnp.array, (case.params, case.batch))
+    run = jax.jit(by_hand, donate_argnums=0)
+    taken = temp_bytes(run.lower(params, batch).compile())
+    params, _ = run(params, batch)
+    for mine, other in zip(params, wanted, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
+
+    def step() -> None:
+        nonlocal params
+        params, value = run(params, batch)
+        jax.block_until_ready((params, value))
+
+    return step, taken
 
 
 def cells(

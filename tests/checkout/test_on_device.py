@@ -150,7 +150,7 @@ def test_long_attention_and_tables_are_timed(monkeypatch: pytest.MonkeyPatch) ->
     assert row.keys() == {"forward", "both"}
     monkeypatch.setattr(table_rows, "TURN", 0)
     rows = device_forms.table_row("10000 rows, SGD", True)["rows"]
-    assert list(rows) == ["plain", "from_jax", "SetupTrainer"]
+    assert list(rows) == ["plain", "from_jax", "SetupTrainer", "by hand"]
     assert float(rows["from_jax"]["ratio of temp"]) < 1
     for row_of, name in (
         (device_forms.long_row, next(iter(device_forms.BY_CUDNN))),
