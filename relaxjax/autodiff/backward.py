@@ -36,6 +36,8 @@ from relaxjax.passes.memory.planning.budget import Budget
 from relaxjax.passes.memory.rematerialize import AUTO
 from relaxjax.passes.training.fast_forms import fast_forms
 
+from .shared_values import share_values
+
 LOSS, ADJOINT = "loss", "loss_adjoint"
 
 MOST_KEPT = 32  # as many programs, the last that were asked for
@@ -64,7 +66,7 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
     params = [mod[LOSS].params[place] for place in wanted]
     for one in (
         FoldConstant(),
-        EliminateCommonSubexpr(),
+        share_values(),
         RaiseOps(),
         MultiplyRowsOnce(),
         FuseProductLoss(),

@@ -9,9 +9,11 @@ from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
-from relaxjax.passes import EliminateCommonSubexpr, FoldConstant, RaiseOps
+from relaxjax.passes import FoldConstant, RaiseOps
 from relaxjax.passes.training.setup_trainer import StepOptions, with_step_passes
 from relaxjax.trainable.names import BACKBONE_LOSS, INPUT_NUM, PARAM_NUM, STATE_NUM
+
+from .shared_values import share_values
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def with_step(program: JaxProgram, counts: Counts, options: StepOptions) -> tupl
             STATE_NUM: counts.states,
         }
     )
-    before = FoldConstant(), EliminateCommonSubexpr(), RaiseOps()
+    before = FoldConstant(), share_values(), RaiseOps()
     return with_step_passes(mod, options, before=before)
 
 
