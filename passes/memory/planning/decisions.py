@@ -17,7 +17,7 @@ from .estimate import LARGE, SMALL
 from .forms import Forms
 from .plan import Plan
 from .planner import WORTH, Planner, in_order
-from .plans_by_count import Chooser
+from .plans_by_count import Chooser, try_smallest
 from .turned_data import with_turned_data
 
 # As WORTH, for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
@@ -167,8 +167,7 @@ def within_budget(forms: Forms, budget: Budget) -> Decided:
         if plan is not None:
             return Decided(one.planner, plan, limit)
         choosers.append(one)
-    for one in choosers:
-        one.try_for_less()
+    try_smallest(choosers, limit)
     if found.least <= limit:
         plan = min(found.known, key=found.bytes_of)
         planner = next(one.planner for one in choosers if one.planner.program is plan.program)

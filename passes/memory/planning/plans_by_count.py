@@ -1,6 +1,6 @@
 """Choosing among plans by what XLA says of the programs that they make."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .plan import Plan
@@ -8,8 +8,8 @@ from .planner import Planner
 
 # The plans that budgets are met by lie so many steps apart, from everything kept to the least.
 _RUNGS = 16
-# A plan is not tried for a budget that it is expected to exceed by this factor.
-_BEYOND = 1.05
+# So many of the smallest plans are tried for a limit that none is expected to keep.
+_SMALLEST = 2
 
 # The temporary bytes of a program that follows a plan, by XLA's own count.
 Figure = Callable[[Plan], int]
@@ -29,23 +29,10 @@ class Chooser:
     def within(self, limit: int) -> Plan | None:
         """The first plan on the way from keeping everything to keeping little that fits.
 
-        To tell how little suffices where none does, that of the smallest peak is tried in any case,
-        unless one that is predicted to take as little was tried before.
+        Those that are expected to be beyond the limit are not tried: each takes as long as a step
+        takes to compile.
         """
         return next((plan for plan in self._way(limit) if self.bytes_of(plan) <= limit), None)
-
-    def try_for_less(self) -> None:
-        """Try one more plan of a small peak that may take less than the least that is known.
-
-        What is predicted to be beyond a limit is not tried for it, and may be the least by XLA's
-        count: here as few bytes are expected beyond a peak as of any plan that was tried. Not all
-        are tried, because each takes as long as a step takes to compile.
-        """
-        beyond = min(taken - tried.peak for tried, taken in self.known.items())
-        for plan in self.planner.smallest:
-            if plan not in self.known and plan.peak + beyond <= self.least:
-                self.bytes_of(plan)
-                return
 
     @property
     def least(self) -> int:
@@ -70,11 +57,7 @@ class Chooser:
             plan = planner.within(target) if self._may_fit(target, limit) else None
             if plan is not None:
                 yield plan
-        first, *others = planner.smallest
-        lowest = min((plan.peak for plan in self.known), default=none)
-        if first.peak < lowest or self._may_fit(first.peak, limit):
-            yield first
-        yield from (plan for plan in others if self._may_fit(plan.peak, limit))
+        yield from (plan for plan in planner.smallest if self._may_fit(plan.peak, limit))
 
     def _may_fit(self, peak: int, limit: int) -> bool:
         """Whether XLA's count may be within a limit, by that of the last plan that was tried.
@@ -85,4 +68,17 @@ class Chooser:
         if not self.known:
             return True
         plan, taken = list(self.known.items())[-1]
-        return peak + taken - plan.peak <= limit * _BEYOND
+        return peak + taken - plan.peak <= limit
+
+
+def try_smallest(choosers: Sequence[Chooser], limit: int) -> None:
+    """Try a few of the smallest plans, which tell the least, and may keep the limit after all.
+
+    As few bytes are expected beyond a peak as of any plan that was tried.
+    """
+    known, bytes_of = choosers[0].known, choosers[0].bytes_of
+    plans = [plan for one in choosers for plan in one.planner.smallest if plan not in known]
+    for plan in sorted(plans, key=lambda plan: plan.peak)[:_SMALLEST]:
+        beyond = min(taken - tried.peak for tried, taken in known.items())
+        if plan.peak + beyond < choosers[0].least and bytes_of(plan) <= limit:
+            return

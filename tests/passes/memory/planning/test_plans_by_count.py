@@ -8,7 +8,7 @@ import pytest
 
 from relaxjax.ops.platform import lowering_for
 from relaxjax.passes.memory.planning.decisions import within_budget
-from relaxjax.passes.memory.planning.plans_by_count import Chooser
+from relaxjax.passes.memory.planning.plans_by_count import Chooser, try_smallest
 from relaxjax.passes.memory.program.step import MemoryPlanError
 
 
@@ -56,21 +56,12 @@ PLANNER = Planner(Plan(1000), Plan(500), [Plan(300), Plan(400)])
     ("limit", "peaks"),
     [
         (700, [1000, 500]),  # the second one takes 600
-        (580, [1000, 500, 300]),  # 600 is so near that it is compiled
-        (450, [1000, 300]),  # one of 500 is expected to take 600 there, and is not compiled
-        (350, [1000, 300]),  # nothing suffices, but 300 tells how little there is
+        (580, [1000, 300]),  # one of 500 is expected to take 600 there, and is not compiled
+        (350, [1000]),  # nor is anything else
     ],
 )
 def test_what_is_expected_to_be_too_much_is_not_compiled(limit: int, peaks: list[int]) -> None:
     assert tried(PLANNER, limit, 100, {}) == peaks
-
-
-def test_a_form_that_takes_no_less_is_not_compiled_to_tell_so() -> None:
-    known: dict[Any, int] = {}
-    assert tried(PLANNER, 350, 100, known) == [1000, 300]
-    other = Planner(Plan(990), Plan(510), [Plan(301)])
-    assert tried(other, 350, 100, known) == []
-    assert tried(Planner(Plan(980), Plan(510), [Plan(290)]), 350, 100, known) == [290]
 
 
 class Forms:
@@ -87,12 +78,28 @@ class Forms:
         return iter(())
 
 
-def test_one_plan_more_is_compiled_for_the_least() -> None:
-    planner: Any = Planner(Plan(1000), Plan(500), [Plan(300), Plan(310), Plan(320)])
-    known: dict[Any, int] = {Plan(1000): 1000, Plan(300): 700}
-    chooser = Chooser(planner, lambda plan: 700, known)
-    chooser.try_for_less()
-    assert [plan.peak for plan in known] == [1000, 300, 310]
+def smallest_tried(limit: int, counts: dict[int, int]) -> list[int]:
+    """The peaks of the plans of two forms that are compiled when nothing is expected to fit."""
+    known: dict[Any, int] = {Plan(1000): 1000}
+    forms: list[Any] = [Planner(Plan(1000), Plan(500), [Plan(320), Plan(340)])]
+    forms.append(Planner(Plan(990), Plan(510), [Plan(300), Plan(310)]))
+    choosers = [Chooser(form, lambda plan: counts[plan.peak], known) for form in forms]
+    try_smallest(choosers, limit)
+    return [plan.peak for plan in known][1:]
+
+
+@pytest.mark.parametrize(
+    ("limit", "counts", "peaks"),
+    [
+        (280, {300: 400, 310: 390}, [300, 310]),  # which tell how little there is
+        (400, {300: 400}, [300]),
+        (280, {300: 310}, [300]),  # another one is expected to take as much
+    ],
+)
+def test_what_is_smallest_of_all_forms_is_compiled(
+    limit: int, counts: dict[int, int], peaks: list[int]
+) -> None:
+    assert smallest_tried(limit, counts) == peaks
 
 
 def test_no_budget_is_refused_that_another_small_plan_keeps() -> None:
