@@ -52,6 +52,11 @@ def ReduceBySlices(function: Function, mod: IRModule) -> Function:
     or float64 and of known sizes. For other platforms, and where the machine has several devices,
     among which the axis may be split, it stays as it is.
     """
+    return reduced_by_slices(function)
+
+
+def reduced_by_slices(function: Function) -> Function:
+    """What ReduceBySlices makes of a function, which may be a part of no module yet."""
     if chosen_platform() != "cpu" or has_several_cpus():
         return function
     return rewritten(function, _LAWS)

@@ -22,11 +22,13 @@ from relaxjax.ir.walk import free_vars, substitute
 from relaxjax.ops.emit import reshaped
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.operators.reduce_by_slices import reduced_by_slices
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 from .choosing import batches
 from .kinds import AFTER, TOTAL, Along, Batch, Kind, MixedError, dims_of, has
 from .reading import Reading, without_delay
+from .whole_sums import with_whole_sums
 from .writing import PartWriter
 
 # A sum over the parts would be rounded at each of them.
@@ -84,10 +86,11 @@ def in_equal_parts(
 ) -> Function:
     """The function with a loop over so many parts. A MixedError says what is not of one sample.
 
-    Private functions of the module are a part of it.
+    Private functions of the module are a part of it. Sums that were written by slices are again.
     """
     written = _split(mod, function, parts, axes).function()
-    return remove_all_unused(canonical_bindings(renew(written, visible=True)[0]))
+    renewed = remove_all_unused(canonical_bindings(renew(written, visible=True)[0]))
+    return reduced_by_slices(renewed)
 
 
 def is_apart(mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int]) -> bool:
@@ -104,7 +107,7 @@ def _split(mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int
     private = {name: f for name, f in mod.relax_functions().items() if f.global_symbol is None}
     for name in recursive(private):
         del private[name]
-    plain = canonical_bindings(inline_functions(function, private))
+    plain = with_whole_sums(canonical_bindings(inline_functions(function, private)))
     reading = Reading(batch, {param: Along(axis) for param, axis in axes.items()})
     reading.read([*plain.body.bindings()])
     split = _Split(plain, reading, list(axes))

@@ -50,6 +50,18 @@ def check_split(loss: Any, params: Any, *batch: Any, parts: int = 2, axis: int =
     return split
 
 
+def test_a_sum_that_was_written_by_slices() -> None:
+    """The gradient of embeddings of positions is one over the batch, along long rows."""
+
+    def loss(params: Any, x: Any) -> Any:
+        return (jnp.tanh(x + params["places"]) @ params["out"]).sum()
+
+    params = {"places": normal(1, 130, 130), "out": normal(130, 2, seed=1)}
+    mod = check_split(loss, params, normal(4, 130, 130, seed=2))
+    step = mod.script().partition("R.scan(")[0]
+    assert 'R.Tensor((1, 130, 130), dtype="float32") = L.slice(' in step  # of the two of a part
+
+
 def test_a_perceptron() -> None:
     def loss(params: Any, x: Any, y: Any) -> Any:
         hidden = jnp.tanh(x @ params["in"])
