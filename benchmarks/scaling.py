@@ -6,7 +6,8 @@
 Each size grows alone from the same model: the number of layers, the width, the texts of a batch,
 their length, and the words that are known. Contestants, gradients, rounds in turns and temporary
 bytes are those of `benchmarks/suite.py`; compile time is the CPU's until the first step is made. A
-contestant that is not installed is left out.
+contestant that is not installed is left out, and so is plain JAX where it would compile for
+many minutes.
 """
 
 import argparse
@@ -21,29 +22,34 @@ os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
 import jax
 from models.gpt import gpt
 from scaling_plot import RESULTS
-from suite import lacking, measured, started
+from suite import PLAIN, lacking, measured, started
 from surroundings import surroundings
 from timing import table
 
-NAMES = ["plain", "ours", "torch"]
+NAMES = [PLAIN, "ours", "torch"]
 BASE = {"layers": 4, "batch": 4, "length": 64, "heads": 4, "width": 128, "words": 512}
 SWEEPS: Mapping[str, tuple[str, tuple[int, ...]]] = {
-    "depth": ("layers", (4, 8, 16)),
+    "depth": ("layers", (4, 8, 16, 32, 48, 96)),
     "width": ("width", (64, 128, 256, 512)),
     "batch": ("batch", (1, 4, 16, 64)),
     "sequence length": ("length", (64, 256, 1024, 2048)),
     "vocabulary": ("words", (512, 4096, 16384, 65536)),
 }
-KEPT = ("seconds", "step", "quartiles", "temp_bytes", "compile_seconds", "rounds")
+DEEPEST = 32  # of plain JAX: the time to compile grows faster than the layers
+TAKEN = ("seconds", "temp_bytes", "compile_seconds", "rounds")
+RATIOS = ("step", "quartiles")  # to plain JAX
 
 
 def point(size: str, value: int, names: list[str], rounds: int) -> dict[str, Any]:
     """What each contestant takes for the GPT with one size changed."""
-    model = gpt(**(BASE | {size: value}))
-    found = measured(f"GPT of {size} {value}", model, names, rounds)
+    sizes = BASE | {size: value}
+    if sizes["layers"] > DEEPEST:
+        names = [name for name in names if name != PLAIN]
+    found = measured(f"GPT of {size} {value}", gpt(**sizes), names, rounds)
     jax.clear_caches()
     gc.collect()
-    return {name: {key: row[key] for key in KEPT} for name, row in found.items()}
+    kept = (*TAKEN, *RATIOS) if PLAIN in names else TAKEN
+    return {name: {key: row[key] for key in kept} for name, row in found.items()}
 
 
 def main() -> None:
@@ -76,13 +82,13 @@ def printed(sweeps: Mapping[str, Any]) -> str:
     rows = []
     for title, points in sweeps.items():
         for value, found in points.items():
-            of = [found[name] for name in names]
+            of = [found.get(name) for name in names]
             rows.append(
                 (
                     f"{title} {value}",
-                    *(f"{1e3 * row['seconds']:.1f}" for row in of),
-                    *(f"{row['temp_bytes'] / 1e6:.1f}" for row in of),
-                    *(f"{row['compile_seconds'][1]:.1f}" for row in of),
+                    *("" if row is None else f"{1e3 * row['seconds']:.1f}" for row in of),
+                    *("" if row is None else f"{row['temp_bytes'] / 1e6:.1f}" for row in of),
+                    *("" if row is None else f"{row['compile_seconds'][1]:.1f}" for row in of),
                 )
             )
     return table(("size", *head), rows)

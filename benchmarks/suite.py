@@ -34,7 +34,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -107,20 +107,25 @@ def started(names: list[str]) -> None:
     jax.clear_caches()
 
 
+def first_of(names: Iterable[str]) -> str:
+    """Whom the others are compared with: plain JAX, or the first one where that is left out."""
+    return PLAIN if PLAIN in names else next(iter(names))
+
+
 def check_gradients(model: WholeModel, contestants: dict[str, Trains]) -> float:
-    """How far gradients lie from those of plain JAX at most, in parts of their norm.
+    """How far gradients lie from those of the first at most, in parts of their norm.
 
     More than rounding ends the run: the times would say nothing. Where rounding opens or shuts a
     ReLU, in either program, single numbers of a deep network are further apart than that.
     """
-    found = {}
+    found, first = {}, first_of(contestants)
     for name, training in contestants.items():
         training()
         is_plain = name in CONTESTANTS and CONTESTANTS[name].is_plain
         is_other = isinstance(model, ChannelsLast) and not is_plain
         gradients = training.gradients()
         found[name] = model.to_plain(gradients) if is_other else gradients  # type: ignore[attr-defined]  # of ChannelsLast
-    wanted, worst = jax.tree.leaves(found[PLAIN]), 0.0
+    wanted, worst = jax.tree.leaves(found[first]), 0.0
     whole = float(optax.global_norm(wanted))
     for name, gradients in found.items():
         for mine, other in zip(jax.tree.leaves(gradients), wanted, strict=True):
@@ -129,17 +134,17 @@ def check_gradients(model: WholeModel, contestants: dict[str, Trains]) -> float:
             worst = max(worst, apart)
             if not apart <= 5e-2:
                 raise AssertionError(f"{name}: a gradient is {apart:.1e} of its norm apart")
-        loss, plain_loss = (float(contestants[n].loss) for n in (name, PLAIN))
-        if not abs(loss - plain_loss) <= 1e-4 * max(1.0, abs(plain_loss)):
-            raise AssertionError(f"{name}: its loss is {loss}, that of plain {plain_loss}")
+        loss, its_loss = (float(contestants[n].loss) for n in (name, first))
+        if not abs(loss - its_loss) <= 1e-4 * max(1.0, abs(its_loss)):
+            raise AssertionError(f"{name}: its loss is {loss}, that of {first} {its_loss}")
     return worst
 
 
 def measured(model_name: str, model: WholeModel, names: list[str], rounds: int) -> dict[str, Row]:
-    """What each contestant takes, and its ratios to plain."""
-    contestants = trainings(model_name, model, names)
+    """What each contestant takes, and its ratios to the first."""
+    contestants, first = trainings(model_name, model, names), first_of(names)
     apart = check_gradients(model, contestants)
-    count = max(1, round(SHORTEST / min(seconds(contestants[PLAIN])[0] for _ in range(2))))
+    count = max(1, round(SHORTEST / min(seconds(contestants[first])[0] for _ in range(2))))
 
     def several(training: Trains) -> Callable[[], None]:
         def run() -> None:
@@ -149,13 +154,13 @@ def measured(model_name: str, model: WholeModel, names: list[str], rounds: int) 
         return run
 
     times = in_turns({name: several(one) for name, one in contestants.items()}, rounds)
-    plain, rows = contestants[PLAIN], {}
+    plain, rows = contestants[first], {}
     for name, training in contestants.items():
-        low, middle, high = times[name].quartiles(times[PLAIN])
+        low, middle, high = times[name].quartiles(times[first])
         rows[name] = {
             "step": middle,
             "quartiles": [low, high],
-            "step_cpu": times[name].ratio(times[PLAIN], "cpu"),
+            "step_cpu": times[name].ratio(times[first], "cpu"),
             "seconds": times[name].median() / count,
             "compile": training.compile_seconds[1] / plain.compile_seconds[1],
             "compile_seconds": training.compile_seconds,
@@ -163,7 +168,7 @@ def measured(model_name: str, model: WholeModel, names: list[str], rounds: int) 
             "temp_bytes": training.temp_bytes,
             "peak": training.peak_bytes / plain.peak_bytes,
             "peak_bytes": training.peak_bytes,
-            "host": times[name].ratio(times[PLAIN], "thread"),
+            "host": times[name].ratio(times[first], "thread"),
             "host_seconds": times[name].median("thread") / count,
             "rounds": rounds,
             "gradients_apart": apart,

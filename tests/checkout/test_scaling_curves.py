@@ -53,3 +53,15 @@ def test_a_size_is_measured_by_the_suite(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["plain"]["step"] == 1
     assert found["ours"]["temp_bytes"] > 0
     assert "words 16" in scaling.printed({"words": {"16": found}})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # optax has new names for its norms
+def test_plain_jax_is_left_out_of_what_is_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = {"layers": 1, "batch": 2, "length": 4, "heads": 1, "width": 4, "words": 8}
+    monkeypatch.setattr(scaling, "BASE", base)
+    monkeypatch.setattr(scaling, "DEEPEST", 1)
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        found = scaling.point("layers", 2, ["plain", "ours"], 1)
+    assert list(found) == ["ours"]
+    assert "step" not in found["ours"]  # which is a ratio to plain JAX
+    assert "depth 2" in scaling.printed({"depth": {"1": {"plain": ROW, "ours": ROW}, "2": found}})
