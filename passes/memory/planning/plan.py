@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from relaxjax.ir.expr import Var
 
 from ..program.program import Program
-from ..program.schedule import Order, Task, extra_flops, schedule
+from ..program.schedule import Order, Task, extra_flops, schedule, with_late_draws
 from ..storage.live_bytes import LiveBytes
 from ..storage.memory_model import Kernels, MemoryModel, Placement
 from ..storage.xla_cpu import XlaCpu
@@ -15,6 +16,9 @@ from ..storage.xla_cpu import XlaCpu
 # The models of memory by platform. Of the compilers of the others nothing is predicted.
 _MODELS: Mapping[str, MemoryModel] = {"cpu": XlaCpu()}
 _OTHERWISE: MemoryModel = LiveBytes()
+# Random numbers wait where that lowers a peak to this share of it: an element of a product is read
+# for each, and BERT's steps then take 1.03 of the CPU time.
+_BY_LATE_DRAWS = 0.95
 
 
 @dataclass(frozen=True)
@@ -41,16 +45,35 @@ class Plan:
         """The temporary bytes that it is predicted to need: at the peak, there are gaps as well."""
         return self.placement.size
 
-    @cached_property
+    @property
     def placement(self) -> Placement:
         """Where its values are stored."""
-        return self.model.placed(self.kernels)
+        return self.run.placement
 
-    @cached_property
+    @property
     def kernels(self) -> Kernels:
         """What it stores."""
+        return self.run.kernels
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The steps in their order, those among them that are made again too."""
+        return self.run.tasks
+
+    @cached_property
+    def run(self) -> "Run":
+        """What it runs. Random numbers wait for their layers where that lowers the peak enough."""
+        run = self.run_of(schedule(self.program, self.kept, self.late, self.orders))
+        if not self.late or not any(step.is_threefry for step in self.program.forward):
+            return run
+        late = self.run_of(list(with_late_draws(run.tasks)))
+        return late if late.placement.peak <= _BY_LATE_DRAWS * run.placement.peak else run
+
+    def run_of(self, tasks: list[Task]) -> "Run":
+        """The same of tasks in their order."""
         inside = {var: size_inside(loop) for var, loop in self.program.loops.items()}
-        return self.model.kernels(self.program, self.tasks, inside)
+        kernels = self.model.kernels(self.program, tasks, inside)
+        return Run(tasks, kernels, self.model.placed(kernels))
 
     @cached_property
     def extra(self) -> int:
@@ -62,10 +85,13 @@ class Plan:
         """Whether anything is computed a second time, or waits that did not."""
         return any(task.again or task.added for task in self.tasks)
 
-    @cached_property
-    def tasks(self) -> list[Task]:
-        """The steps in their order, those among them that are made again too."""
-        return schedule(self.program, self.kept, self.late, self.orders)
+
+class Run(NamedTuple):
+    """Tasks in their order, what they store, and where."""
+
+    tasks: list[Task]
+    kernels: Kernels
+    placement: Placement
 
 
 @lru_cache(maxsize=64)

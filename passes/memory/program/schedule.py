@@ -91,10 +91,10 @@ def schedule(
 
     Every other one is computed again where it is needed, just before its first use, if that can
     be held back until then. Large gradients come when they can be used. With `late`, all that the
-    backward part could compute long before it is needed waits, and so do random numbers.
+    backward part could compute long before it is needed waits.
     """
     course = _course(program)
-    tasks = list(course.forward_late if late else course.forward)
+    tasks = list(course.forward)
     copier = _Copier(program, _dropped(course, kept))
     for turn in course.backward:
         tasks.extend(copier.copies(turn))
@@ -102,6 +102,17 @@ def schedule(
     for order in orders:
         tasks = _in_order(tasks, order)
     return tasks
+
+
+def with_late_draws(tasks: Iterable[Task]) -> Iterator[Task]:
+    """The tasks, of which those that draw random numbers for the first time wait for a product."""
+    draws = Draws()
+    for task in tasks:
+        if task.again:
+            yield task
+        else:
+            yield _waiting(task, draws.moment(task.step))
+            draws.pass_by(task.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,6 @@ class _Course:
     """What is the same in all schedules of a program."""
 
     forward: tuple[Task, ...]
-    forward_late: tuple[Task, ...]  # where random numbers wait
     inputs: tuple[tuple[Var, ...], ...]  # what of the forward part each step of it reads
     backward: tuple[_Turn, ...]
 
@@ -145,12 +155,7 @@ def _course(program: Program) -> _Course:
     for step in program.backward:
         turns.append(_Turn.of(program, step, waits))
         waits.pass_by(step)
-    draws, late = Draws(), []
-    for step in program.forward:
-        late.append(_waiting(task_of(step), draws.moment(step)))
-        draws.pass_by(step)
-    forward = tuple(map(task_of, program.forward))
-    return _Course(forward, tuple(late), tuple(inputs), tuple(turns))
+    return _Course(tuple(map(task_of, program.forward)), tuple(inputs), tuple(turns))
 
 
 def _in_order(tasks: list[Task], order: Order) -> list[Task]:

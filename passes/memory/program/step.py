@@ -32,10 +32,10 @@ _BROADCASTS = frozenset({"lax.broadcast_in_dim", "relax.broadcast_to", "relax.fu
 _CHOICES = frozenset(
     f"lax.{name}" for name in ("select_n", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not")
 )
-_DRAWS = frozenset({"lax.random_bits", "lax.rng_bit_generator"})
 _WRITES = ("lax.scatter", "lax.dynamic_update_slice")
 _POINTWISE = frozenset({"elementwise", "broadcast", "injective"})
 _FUSIBLE = _POINTWISE | {"reduction"}
+_WORD = 4
 # The flops an element of what XLA computes in each of several consumers.
 _DEAREST_COPIED = 3
 
@@ -135,15 +135,15 @@ class Step:
         return self._name == "relax.grad.delay"
 
     @found_once
-    def is_draw(self) -> bool:
-        """Whether it makes random numbers of a key alone."""
-        return self._name in _DRAWS
-
-    @found_once
     def is_threefry(self) -> bool:
-        """Whether it makes them by JAX's own generator, which is a loop over rounds."""
+        """Whether it draws random numbers by JAX's own generator, which is a loop over rounds."""
         key = self.inputs[0].ty if self.inputs else None
         return self._name == "lax.random_bits" and getattr(key, "dtype", None) == "key<fry>"
+
+    @property
+    def drawn_bytes(self) -> int:
+        """What it takes until they are read: two words of 32 bits for each."""
+        return 2 * _WORD * self.numbers if self.is_threefry else 0
 
     @property
     def is_quotient(self) -> bool:

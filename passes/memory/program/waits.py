@@ -16,8 +16,8 @@ _EARLY_KERNELS = 2
 _LESS = 4
 # The bytes of a gradient for which there is room in no cache beside others.
 _LARGE = 256 * 1024
-# The bytes of random numbers, of which fewer are drawn as early as can be.
-_LARGE_DRAW = 2**16
+# The bytes of random bits, of which fewer are drawn as early as can be.
+_LARGE_DRAW = 2**17
 
 
 class Draws:
@@ -38,7 +38,7 @@ class Draws:
 
     def moment(self, step: Step) -> Var | None:
         """What a step waits for, if it draws many numbers."""
-        return self.latest if step.is_draw and step.size >= _LARGE_DRAW else None
+        return self.latest if step.drawn_bytes >= _LARGE_DRAW else None
 
 
 class Waits:

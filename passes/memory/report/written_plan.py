@@ -19,7 +19,7 @@ from ..loops.host_stacks import is_fetched, is_sent
 from ..offload import without_offload
 from ..planning.budget import MEMORY_BUDGET
 from ..planning.decisions import Decided
-from ..planning.plan import Plan
+from ..planning.plan import Plan, Run
 from ..planning.planner import Planner
 from ..program.caller import Caller, with_open_caller
 from ..program.program import Program, check_sizes
@@ -40,8 +40,8 @@ class _Read(Plan):
     known: tuple[Task, ...] = ()
 
     @cached_property
-    def tasks(self) -> list[Task]:
-        return list(self.known)
+    def run(self) -> Run:
+        return self.run_of(list(self.known))
 
     @cached_property
     def extra(self) -> int:

@@ -67,10 +67,6 @@ def _given(param: Var) -> Buffer:
     return (param, False), None
 
 
-# The bytes of a word of the generator threefry.
-_WORD = 4
-
-
 @dataclass
 class _Finder:
     """Finds what each task reads and stores."""
@@ -167,7 +163,7 @@ class _Finder:
         """
         words: Buffer = (task.value, None)
         made: Buffer = (task.value, "rounds")
-        size = 2 * _WORD * task.step.numbers
+        size = task.step.drawn_bytes
         self.store(words, size, reads, after)
         self.found.append(Kernel(made, size, (words,), (), brief=True))
         self.roots[task.value], self.after[task.value] = (words,), (made,)
