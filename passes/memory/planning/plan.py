@@ -62,12 +62,17 @@ class Plan:
 
     @cached_property
     def run(self) -> "Run":
-        """What it runs. Random numbers wait for their layers where that lowers the peak enough."""
+        """What it runs. Random numbers wait for their layers where that may lower the peak.
+
+        That is where it is predicted to, or where those of all layers at once are more than it.
+        """
         run = self.run_of(schedule(self.program, self.kept, self.late, self.orders))
-        if not self.late or not any(step.is_threefry for step in self.program.forward):
+        drawn = sum(step.drawn_bytes for step in self.program.forward)
+        if not (self.late and drawn):
             return run
         late = self.run_of(list(with_late_draws(run.tasks)))
-        return late if late.placement.peak <= _BY_LATE_DRAWS * run.placement.peak else run
+        peak = late.placement.peak
+        return late if peak <= max(_BY_LATE_DRAWS * run.placement.peak, drawn) else run
 
     def run_of(self, tasks: list[Task]) -> "Run":
         """The same of tasks in their order."""
