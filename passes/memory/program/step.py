@@ -35,6 +35,7 @@ _CHOICES = frozenset(
 _WRITES = ("lax.scatter", "lax.dynamic_update_slice")
 _POINTWISE = frozenset({"elementwise", "broadcast", "injective"})
 _FUSIBLE = _POINTWISE | {"reduction"}
+# The bytes of a word of JAX's own generator of random numbers, threefry.
 _WORD = 4
 # The flops an element of what XLA computes in each of several consumers.
 _DEAREST_COPIED = 3

@@ -24,8 +24,8 @@ class Draws:
     """Which product of the forward part random numbers wait for, such as those of a dropout.
 
     A key is all that they are made of. A compiler would draw those of all layers at first, and keep
-    eight bytes of random bits for each number until its layer. A product is in memory: to wait for
-    it stores nothing more.
+    eight bytes of random bits for each number until its layer. Products, and convolutions that read
+    tensors in an order of their own, are in memory: to wait for them stores nothing more.
     """
 
     def __init__(self) -> None:
