@@ -19,27 +19,32 @@ from relaxjax.ops.platform import lowering_for
 
 
 @pytest.mark.parametrize(
-    ("tokens", "words", "length"),
+    ("tokens", "weight", "length"),
     [
-        (4096, 32000, 262),
-        (512, 16384, 512),
-        (513, 16384, 512),
-        (100, 10**6, 64),
-        (10, 10**9, 10),
-        ("n", 32000, "n"),
-        (4096, "n", 4096),
+        (4096, (512, 32000), 512),
+        (4096, (2048, 32000), 512),  # 524 at most, and as many each time
+        (4096, (64, 32000), 128),
+        (4096, ("k", 32000), 128),
+        (256, (64, 16384), 256),
+        (257, (64, 16384), 129),
+        (100, (64, 10**6), 50),
+        (10, (64, 10**9), 10),
+        ("n", (64, 32000), "n"),
+        (4096, (64, "n"), 4096),
     ],
 )
-def test_how_many_tokens_are_taken_at_a_time(tokens: Any, words: Any, length: Any) -> None:
-    assert tokens_at_a_time(tokens, words, ON_CPU) == length
+def test_how_many_tokens_are_taken_at_a_time(
+    tokens: Any, weight: tuple[Any, Any], length: Any
+) -> None:
+    assert tokens_at_a_time(tokens, weight, ON_CPU) == length
 
 
 def test_more_of_them_elsewhere() -> None:
-    assert tokens_at_a_time(4096, 32000, ELSEWHERE) == 1048
+    assert tokens_at_a_time(4096, (512, 32000), ELSEWHERE) == 1024
     given = [jax.ShapeDtypeStruct(shape, "float32") for shape in ((4096, 2), (2, 32000))]
     attrs = {"transposed": False, "reduction": "mean", "ignore_index": 0}
     targets = jax.ShapeDtypeStruct((4096,), "int32")
-    for where, steps in (("cpu", 16), ("cuda", 4)):
+    for where, steps in (("cpu", 32), ("cuda", 4)):
         with lowering_for(where):
             found = jax.make_jaxpr(partial(lowering("nn.product_nll_loss"), bias=None, **attrs))(
                 *given, targets=targets
