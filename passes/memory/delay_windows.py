@@ -12,13 +12,10 @@ from relaxjax.ir.uses import Uses
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .planning.turned_data import is_side_by_side, turned_by
+from .planning.turned_data import turned_by
 
-# What shows the numbers of a tensor in other places, several times, or with zeros beside them, and
-# the places that choose which tensor is shown.
-_VIEWS = frozenset(
-    f"lax.{name}" for name in ("broadcast_in_dim", "iota", "pad", "reshape", "slice")
-)
+# What shows the numbers of tensors in other places, and zeros beside them.
+_VIEWS = frozenset({"lax.concatenate", "lax.pad", "lax.reshape", "lax.slice"})
 
 
 @pass_factory(opt_level=0, kind="function")
@@ -60,9 +57,7 @@ def _windows(data: Var, known: Uses) -> dict[Var, Call]:
 
     def visit(var: Var) -> None:
         value = known.call(var)
-        if value is None or var in views:
-            return
-        if operator_name(value) not in _VIEWS and not is_side_by_side(value, known):
+        if value is None or operator_name(value) not in _VIEWS or var in views:
             return
         for arg in value.args:
             if isinstance(arg, Var):
@@ -70,7 +65,8 @@ def _windows(data: Var, known: Uses) -> dict[Var, Call]:
         views[var] = value
 
     visit(data)
-    return views if any(is_side_by_side(value, known) for value in views.values()) else {}
+    are_beside = any(operator_name(value) == "lax.concatenate" for value in views.values())
+    return views if are_beside else {}
 
 
 def _whole(views: Mapping[Var, Call]) -> Var | None:

@@ -62,17 +62,7 @@ def turned_by(binding: Binding) -> tuple[Call, Var, Var] | None:
 
 def _is_of_windows(data: Var, known: Uses) -> bool:
     """Whether it is several views of a tensor side by side, which would have to be kept, too."""
-    value = known.call(data)
-    while value is not None and operator_name(value) == "lax.reshape":
-        value = known.call(value.args[0])
-    return value is not None and is_side_by_side(value, known)
-
-
-def is_side_by_side(call: Call, known: Uses) -> bool:
-    """Whether it shows several tensors side by side: it joins them, or chooses one by the place."""
-    if operator_name(call) != "lax.select_n":
-        return operator_name(call) == "lax.concatenate"
-    number = known.call(call.args[0])
-    while number is not None and operator_name(number) == "lax.broadcast_in_dim":
-        number = known.call(number.args[0])
-    return operator_name(number) == "lax.iota"
+    value = known.value(data)
+    while isinstance(value, Call) and operator_name(value) == "lax.reshape":
+        value = known.value(value.args[0])
+    return operator_name(value) == "lax.concatenate"

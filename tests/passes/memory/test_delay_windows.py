@@ -25,14 +25,6 @@ s = L.slice(p, start_indices=[0, 1, 0, 0], limit_indices=[16, 17, 16, 8], stride
 a = L.concatenate(e, s, dimension=3)
 """
 BESIDE = "a = L.concatenate(e, e, dimension=3)"
-CHOSEN = """
-e = L.exp(half)
-i = L.iota(dtype="int32", shape=[2], dimension=0)
-n = L.broadcast_in_dim(i, shape=[16, 16, 16, 2, 8], broadcast_dimensions=[3])
-b = L.broadcast_in_dim(e, shape=[16, 16, 16, 2, 8], broadcast_dimensions=[0, 1, 2, 4])
-c = L.select_n(n, b, b)
-a = L.reshape(c, new_sizes=[16, 16, 16, 16])
-"""
 
 
 def turned(data: str, spec: str = "[3, 0, 1, 2]") -> str:
@@ -58,9 +50,6 @@ KEPT = {
         f"e = L.exp(half)\na = L.concatenate(e, other, dimension=3)\nd = L.sin(g)\n{turned('a')}"
     ),
     "due at once": f"d = L.sin(g)\ne = L.exp(half)\n{BESIDE}\n{turned('a')}",
-    "chosen by another tensor": (
-        f"e = L.exp(half)\nm = L.lt(x, g)\na = L.select_n(m, x, x)\nd = L.sin(g)\n{turned('a')}"
-    ),
     "few": (f"e = L.exp(few)\na = L.concatenate(e, e, dimension=3)\nd = L.sin(g)\n{turned('a')}"),
 }
 
@@ -88,18 +77,6 @@ def test_views_are_made_anew_of_what_waits() -> None:
         "a_late": ["e_late", "s_late"],
         "y": ["a_late", "d"],
     }
-    compared(mod, late)
-
-
-def test_a_tensor_that_is_chosen_by_the_place_is_a_view_as_well() -> None:
-    mod = module(f"{CHOSEN}\nd = L.sin(g)\n{turned('a')}")
-    late = DelayWindows()(mod)
-    names = [binding.var.name for binding in late["main"].body.bindings()]
-    assert {"e_late", "i_late", "n_late", "b_late", "c_late", "a_late"} <= {*names}
-    compared(mod, late)
-
-
-def compared(mod: Any, late: Any) -> None:
     rng = np.random.default_rng(0)
     shapes = [IMAGES, IMAGES, HALF, HALF, FEW]
     args = [jnp.asarray(rng.normal(0, 1, shape), "float32") for shape in shapes]

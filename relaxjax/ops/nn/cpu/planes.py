@@ -18,8 +18,6 @@ from relaxjax.ops.nn.layouts import permutation
 from relaxjax.ops.nn.windows import Windows
 from relaxjax.ops.once import stored_by_cpu
 
-from .stacking import stacked
-
 # Orders of data, kernel and result, with the two axes that become one: the depth D and another.
 # Usually each result along the depth is an image, and the planes that it covers are its channels.
 # Where results are few, as in the gradient of a kernel, each is some of the outputs of one image,
@@ -83,7 +81,7 @@ def _beside(planes: Sequence[Any], groups: int) -> Any:
     """The channels of planes one after the other, in each group by itself."""
     *shape, channels = planes[0].shape
     apart = [lax.reshape(plane, (*shape, groups, channels // groups)) for plane in planes]
-    return lax.reshape(stacked(apart, len(shape) + 1), (*shape, len(planes) * channels))
+    return lax.reshape(jnp.concatenate(apart, -1), (*shape, len(planes) * channels))
 
 
 def _not_beside(planes: Any, count: int, groups: int) -> list[Any]:
