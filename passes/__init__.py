@@ -72,6 +72,7 @@ from .operators.fold_batchnorm_to_conv2d import FoldBatchnormToConv2D as FoldBat
 from .operators.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
 from .operators.forward_fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
 from .operators.fuse_product_loss import FuseProductLoss as FuseProductLoss
+from .operators.join_by_choice import JoinByChoice as JoinByChoice
 from .operators.legalize import Legalize as Legalize
 from .operators.legalize import register_legalize as register_legalize
 from .operators.legalize_ops import LegalizeOps as LegalizeOps

@@ -5,6 +5,7 @@ from relaxjax.passes.memory.delay_windows import DelayWindows
 from relaxjax.passes.memory.store_draws import StoreDraws
 from relaxjax.passes.memory.store_levels import StoreLevels
 from relaxjax.passes.memory.store_results import StoreResults
+from relaxjax.passes.operators.join_by_choice import JoinByChoice
 from relaxjax.passes.operators.narrow_products import NarrowProducts
 from relaxjax.passes.operators.reduce_by_slices import ReduceBySlices
 from relaxjax.passes.raising.sums_as_products import SumsAsProducts
@@ -24,4 +25,5 @@ def fast_forms(adjoint: str) -> tuple[Pass, ...]:
         StoreDraws(),
         StoreResults(adjoint),
         DelayWindows(),
+        JoinByChoice(),
     )

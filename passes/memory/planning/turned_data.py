@@ -62,7 +62,17 @@ def turned_by(binding: Binding) -> tuple[Call, Var, Var] | None:
 
 def _is_of_windows(data: Var, known: Uses) -> bool:
     """Whether it is several views of a tensor side by side, which would have to be kept, too."""
-    value = known.value(data)
-    while isinstance(value, Call) and operator_name(value) == "lax.reshape":
-        value = known.value(value.args[0])
-    return operator_name(value) == "lax.concatenate"
+    value = known.call(data)
+    while value is not None and operator_name(value) == "lax.reshape":
+        value = known.call(value.args[0])
+    return value is not None and (
+        operator_name(value) == "lax.concatenate" or _is_chosen_by_place(value, known)
+    )
+
+
+def _is_chosen_by_place(call: Call, known: Uses) -> bool:
+    """Whether each number is chosen from several tensors by its place, as by JoinByChoice."""
+    if operator_name(call) != "lax.select_n":
+        return False
+    number = known.call(call.args[0], "lax.broadcast_in_dim")
+    return number is not None and known.call(number.args[0], "lax.iota") is not None

@@ -45,6 +45,7 @@ LOWERED = [
     "StoreDraws",
     "StoreResults",
     "DelayWindows",
+    "JoinByChoice",
     "PlanStepMemory",
     "UpdateInLoops",
 ]

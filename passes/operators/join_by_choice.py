@@ -1,0 +1,76 @@
+"""Tensors side by side as a choice by the place, which is computed inside of what reads it."""
+
+import math
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expand import expand_bindings
+from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.function import Binding, Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op, get_op, operator_name
+from relaxjax.ir.tensor_types import known_dtype, static_dims
+from relaxjax.ir.uses import Uses
+from relaxjax.ops.platform import chosen_platform
+from relaxjax.passes.infrastructure.base import pass_factory
+
+# A number of each tensor is read for each of the result.
+_FEW = 3
+# With fewer numbers in a tensor, it takes as long in either form.
+_MANY = 2**12
+# XLA computes numbers of 16 bits in float32, and takes up to 1.4 of the time.
+_DTYPES = frozenset({"float32", "float64", "int32"})
+_INSIDE = frozenset({"elementwise", "broadcast", "injective"})
+
+
+@pass_factory(opt_level=0, kind="function")
+def JoinByChoice(function: Function, mod: IRModule) -> Function:
+    """Choose each number of joined tensors by its place, instead of joining them.
+
+    XLA's compiler for CPUs stores what is joined along the last axis, and each part of it, where a
+    part is more than a few numbers in a row: from 64 of them with JAX 0.10, from fewer with 0.12.
+    A choice it computes inside of what reads it, and the parts inside of the choice. Two or three
+    tensors of one shape are chosen from, of which one is computed by what goes number by number:
+    what is stored in any case is copied as fast. The function is to be legalised, and for other
+    platforms it stays as it is.
+    """
+    if chosen_platform() != "cpu":
+        return function
+    known = Uses.of(function)
+
+    def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
+        call = binding.value
+        if not isinstance(call, Call) or not _is_worth_it(call, known):
+            return None
+        dims, name = static_dims(call.args[0].ty), binding.var.name
+        assert dims is not None
+        axis, count = len(dims) - 1, len(call.args)
+        whole = [*dims[:-1], count, dims[-1]]
+
+        def spread(x: Expr, axes: list[int], kind: str) -> Expr:
+            over = get_op("lax.broadcast_in_dim")(x, shape=whole, broadcast_dimensions=axes)
+            return builder.emit(over, f"{name}_{kind}")
+
+        numbers = get_op("lax.iota")(dtype="int32", shape=[count], dimension=0)
+        number = spread(builder.emit(numbers, f"{name}_numbers"), [axis], "number")
+        parts = [spread(part, [*range(axis), axis + 1], "part") for part in call.args]
+        chosen = builder.emit(get_op("lax.select_n")(number, *parts), f"{name}_chosen")
+        return get_op("lax.reshape")(chosen, new_sizes=[*dims[:-1], count * dims[-1]])
+
+    return expand_bindings(function, rule)
+
+
+def _is_worth_it(call: Call, known: Uses) -> bool:
+    """Whether a few tensors of one shape are joined along the last axis, one of them computed."""
+    if operator_name(call) != "lax.concatenate" or not 1 < len(call.args) <= _FEW:
+        return False
+    shapes = {static_dims(part.ty) for part in call.args}
+    dims = shapes.pop()
+    if shapes or dims is None or call.attrs["dimension"] != len(dims) - 1:
+        return False
+    is_large = known_dtype(call) in _DTYPES and math.prod(dims) >= _MANY
+    return is_large and any(_is_computed_inside(part, known) for part in call.args)
+
+
+def _is_computed_inside(part: Expr, known: Uses) -> bool:
+    value = known.call(part)
+    return value is not None and isinstance(value.op, Op) and value.op.fusion in _INSIDE
