@@ -326,10 +326,20 @@ def test_a_wrong_leaf_is_named_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("function", "has_aux", "message"),
     [
-        (jnp.sin, False, r"returned float32 of shape \(4, 3\): `has_aux=True` is for functions"),
+        (jnp.sin, False, r"returned float32 of shape \(4, 3\): take its mean or its sum(\n|$)"),
+        (
+            lambda x: lax.complex(x, x)[0, 0],
+            False,
+            r"returned complex64 of shape \(\): take its real part",
+        ),
+        (lambda x: (x, x), False, "returned tuple: `has_aux=True` is for functions"),
         (lambda x: x.shape[0], False, "a loss must be one scalar .* the function returned int"),
         (jnp.sum, True, r"must return a pair, .* but it returned float32 of shape \(\)(\n|$)"),
-        (lambda x: (x, x), True, r"returned float32 of shape \(4, 3\)(\n|$)"),
+        (
+            lambda x: (x, x),
+            True,
+            r"returned float32 of shape \(4, 3\): take its mean or its sum(\n|$)",
+        ),
         (lambda x: [x] * 3, True, "but it returned 3 results"),
     ],
 )
