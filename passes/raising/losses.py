@@ -1,8 +1,8 @@
 """The cross entropy of classes, as optax and `jax.nn` have it, from scores and in closed form.
 
 JAX picks by a `gather`, whose adjoint is a `scatter` into a tensor of the size of the scores, and
-keeps their powers. Labels outside of the classes give NaN, as a gather does that fills up; scores
-are numbers or -inf.
+keeps their powers. Labels outside of the classes give NaN, as a gather does that fills up, or the
+loss of the nearest class, as by one that is promised to meet none; scores are numbers or -inf.
 """
 
 import math
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.expr import Call, Expr, const, np_dtype
+from relaxjax.ir.op import get_op
 from relaxjax.ir.tensor_types import known_dims, known_dtype, known_ndim, static_dims
 from relaxjax.ops.emit import call as relax
 from relaxjax.ops.emit import where
@@ -97,14 +98,18 @@ def _loss(
         return None
     count = element_count(dims[:-1])
     flat, rows = of_shape(targets, [count]), of_shape(scores, [count, dims[-1]])
-    never = int(np.iinfo(np_dtype(labels)).min)
-    if not fills(choice):
-        return of_shape(_each(rows, flat, never), shape)
     classes = static_dims(scores.ty)
     if classes is None:
         return None
-    first, behind = const(0, labels), const(classes[-1], labels)
+    never, first = int(np.iinfo(np_dtype(labels)).min), const(0, labels)
+    behind = const(classes[-1], labels)
     inside = relax("logical_and", relax("greater_equal", flat, first), relax("less", flat, behind))
+    if not fills(choice):
+        least = where(relax("less", flat, first), const(never + 1, labels), flat)
+        losses = _each(rows, least, never)  # of the nearest class, as a gather gives it
+        if picks_last:
+            losses = where(inside, losses, get_op("lax.stop_gradient")(losses))
+        return of_shape(losses, shape)
     counted = where(inside, flat, const(never, labels)) if picks_last else flat
     nothing, undefined = const(0.0, dtype), const(math.nan, dtype)
     losses = _each(rows, counted, never) + where(inside, nothing, undefined)

@@ -26,8 +26,16 @@ def check_result(result: Any, has_aux: bool) -> None:
         raise TypeError(
             "a loss must be one scalar of floating-point dtype, but the function returned "
             + _described(loss)
-            + ("" if has_aux else ": `has_aux=True` is for functions that return more")
+            + _advice(loss, has_aux)
         )
+
+
+def _advice(loss: Any, has_aux: bool) -> str:
+    if isinstance(loss, _ARRAY) and jnp.issubdtype(loss.dtype, jnp.complexfloating):
+        return ": take its real part or its absolute value"
+    if isinstance(loss, _ARRAY) and jnp.issubdtype(loss.dtype, jnp.floating):
+        return ": take its mean or its sum"
+    return "" if has_aux else ": `has_aux=True` is for functions that return more"
 
 
 def _described(result: Any) -> str:

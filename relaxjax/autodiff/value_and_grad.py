@@ -111,7 +111,7 @@ class ValueAndGrad(Explorable):
         with collector_paused():  # the loss and its backward program are traced
             program, auxiliary = self._program(arguments)
             wanted = [len(program.captured) + place for place in _wanted(arguments)]
-            given = [*program.captured, *arrays]
+            given = [_canonical(array) for array in (*program.captured, *arrays)]
             places = None if self._placing is None else self._placing.of_call(arguments, given)
             if places is not None:
                 given = placed(given, places.arrays)
@@ -314,6 +314,14 @@ def _promoting(array: Any, weak: bool) -> Any:
     if getattr(jax.typeof(array), "weak_type", False) == weak:
         return array
     params = {"new_dtype": array.dtype, "weak_type": weak, "sharding": None}
+    return primitives.convert_element_type_p.bind(array, **params)
+
+
+def _canonical(array: Any) -> Any:
+    """What `jax.vmap` maps, as an array of JAX: it may be NumPy's, which a `custom_jvp` refuses."""
+    if not hasattr(array, "batch_dim") or jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return array
+    params = {"new_dtype": array.dtype, "weak_type": array.weak_type, "sharding": None}
     return primitives.convert_element_type_p.bind(array, **params)
 
 

@@ -326,10 +326,20 @@ def test_a_wrong_leaf_is_named_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("function", "has_aux", "message"),
     [
-        (jnp.sin, False, r"returned float32 of shape \(4, 3\): `has_aux=True` is for functions"),
+        (jnp.sin, False, r"returned float32 of shape \(4, 3\): take its mean or its sum(\n|$)"),
+        (
+            lambda x: lax.complex(x, x)[0, 0],
+            False,
+            r"returned complex64 of shape \(\): take its real part",
+        ),
+        (lambda x: (x, x), False, "returned tuple: `has_aux=True` is for functions"),
         (lambda x: x.shape[0], False, "a loss must be one scalar .* the function returned int"),
         (jnp.sum, True, r"must return a pair, .* but it returned float32 of shape \(\)(\n|$)"),
-        (lambda x: (x, x), True, r"returned float32 of shape \(4, 3\)(\n|$)"),
+        (
+            lambda x: (x, x),
+            True,
+            r"returned float32 of shape \(4, 3\): take its mean or its sum(\n|$)",
+        ),
         (lambda x: [x] * 3, True, "but it returned 3 results"),
     ],
 )
@@ -358,3 +368,19 @@ def test_a_loss_that_asks_for_values_is_told_what_to_do(function: Any) -> None:
 def test_a_loss_is_a_function() -> None:
     with pytest.raises(TypeError, match="the loss must be a function of arrays, found 3 of type"):
         relaxjax.grad(3)  # type: ignore[arg-type]  # the mistake
+
+
+def test_arrays_of_numpy_are_mapped_inside_of_jit() -> None:
+    """JAX's `custom_jvp` fails there by an assertion of its own."""
+    w, rows = np.ones((4, 2), "float32"), np.arange(12, dtype="float32").reshape(3, 4) / 10
+    keys = jax.random.split(jax.random.key(0), 3)
+
+    def loss(w: Any, row: Any, key: Any) -> Any:
+        return jnp.sum(jnp.tanh(row @ w) * jax.random.normal(key))
+
+    def mapped(gradient: Any) -> Any:
+        of_rows = jax.vmap(gradient(loss), (None, 0, 0))
+        of_both = jax.vmap(of_rows, (0, None, None))
+        return jax.jit(lambda: (of_rows(w, rows, keys), of_both(np.stack([w, -w]), rows, keys)))()
+
+    chex.assert_trees_all_close(mapped(relaxjax.grad), mapped(jax.grad), rtol=1e-5)

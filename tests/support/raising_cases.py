@@ -226,7 +226,31 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         [
             "p = L.reshape(t, new_sizes=[3, 1, 1])",
             "f = R.reshape(p, (3,))",
-            'y = R.nn.softmax_nll_loss(x, f, None, reduction="none", ignore_index=-2147483648)',
+            'a = R.less(f, R.const(0, "int32"))',
+            'g = R.where(a, R.const(-2147483647, "int32"), f)',
+            'y = R.nn.softmax_nll_loss(x, g, None, reduction="none", ignore_index=-2147483648)',
+        ],
+    ),
+    "class_log_probability, in bounds": (
+        SCORES,
+        [
+            "l = R.nn.log_softmax(x, axis=1)",
+            "p = L.reshape(t, new_sizes=[3, 1, 1])",
+            f"y = L.gather(l, p, {PICK % 'PROMISE_IN_BOUNDS'})",
+        ],
+        [
+            "p = L.reshape(t, new_sizes=[3, 1, 1])",
+            "f = R.reshape(p, (3,))",
+            'a = R.greater_equal(f, R.const(0, "int32"))',
+            'b = R.less(f, R.const(5, "int32"))',
+            "c = R.logical_and(a, b)",
+            'h = R.less(f, R.const(0, "int32"))',
+            'g = R.where(h, R.const(-2147483647, "int32"), f)',
+            'n = R.nn.softmax_nll_loss(x, g, None, reduction="none", ignore_index=-2147483648)',
+            "d = L.stop_gradient(n)",
+            "e = R.where(c, n, d)",
+            "r = R.reshape(e, (3, 1))",
+            "y = R.negative(r)",
         ],
     ),
     "class_log_probability": (

@@ -195,6 +195,28 @@ def test_labels_count_from_the_end_or_give_nan_as_in_jax(
     chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int8"])
+@pytest.mark.parametrize("picks_last", [True, False])
+def test_labels_outside_that_are_promised_not_to_be_are_as_in_jax(
+    picks_last: bool, dtype: str
+) -> None:
+    """Those of the nearest class, and no gradient goes back through what is picked."""
+
+    def losses(x: Any, labels: Any) -> Any:
+        rows = jnp.arange(6)
+        if picks_last:
+            return -jax.nn.log_softmax(x)[rows, labels]
+        return jax.nn.logsumexp(x, -1) - x[rows, labels]
+
+    def loss(x: Any, labels: Any) -> Any:
+        return jnp.sum(losses(x, labels) * jnp.arange(6.0))
+
+    args = drawn(6, 5), np.array([0, 5, -6, 100, -100, -1], dtype)
+    assert calls_of(raised(losses, *args), "nn.softmax_nll_loss")
+    found, expected = relaxjax.value_and_grad(loss)(*args), jax.value_and_grad(loss)(*args)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_scores_of_classes_that_are_ruled_out() -> None:
     scores = np.where(np.arange(5) == 1, -np.inf, ROWS).astype("float32")
     found, expected = by_both(lambda x: by_integers(x).sum(), (scores,))
