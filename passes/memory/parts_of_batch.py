@@ -110,8 +110,8 @@ def _likely(
 ) -> Iterator[_Known]:
     """The parts of a batch that are predicted to keep a limit, few first; the most in any case.
 
-    Fewer are not looked at where the most do not keep it. More parts are expected to take less, so
-    that the fewest are found by halving.
+    Fewer are not looked at where the most do not keep it. More parts are expected to take less: if
+    the fewest of all do not keep it, those that do are found by halving.
     """
     *fewer, most = numbers
 
@@ -124,7 +124,7 @@ def _likely(
         return one is not None and one.peak <= limit
 
     if keeps(most):
-        first = bisect_left(fewer, True, key=keeps)
+        first = 0 if fewer and keeps(fewer[0]) else bisect_left(fewer, True, key=keeps)
         yield from (one for n in fewer[first:] if (one := known(n)) is not None and keeps(n))
     last = known(most)
     if last is not None:
