@@ -1,7 +1,10 @@
 """Whether an adjoint takes its batch in parts, and in how many."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -53,46 +56,48 @@ def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[De
     return best
 
 
-def within_limit(
-    mod: IRModule,
-    name: str,
-    caller: Caller | None,
-    plans: Iterable[Decided],
-    limit: int,
-    taken: Callable[[IRModule], int],
-) -> tuple[Decided | None, int | None]:
-    """The first of some plans that keeps a limit with the batch in parts, in as few as do so.
+@dataclass
+class InParts:
+    """Which of some plans keep a limit with the batch in parts, by what is `taken` of XLA's count.
 
-    That is by what is predicted, and then by what is `taken` by XLA's count. Where none does, the
-    least that is taken, if the batch has parts.
+    `sizes` are what was taken.
     """
-    sizes: list[int] = []
-    for one, found in _candidates(mod, name, caller, plans, limit):
-        sizes.append(taken(one.split))
-        if sizes[-1] <= limit:
-            return found._replace(limit=limit, parts=one.parts), sizes[-1]
-    return None, min(sizes, default=None)
 
+    mod: IRModule
+    name: str
+    caller: Caller | None
+    plans: Iterable[Decided]
+    limit: int
+    taken: Callable[[IRModule], int]
+    sizes: list[int] = field(default_factory=list)
+    _smallest: tuple[_Known, Decided] | None = None
 
-def _candidates(
-    mod: IRModule, name: str, caller: Caller | None, plans: Iterable[Decided], limit: int
-) -> Iterator[tuple[_Known, Decided]]:
-    """The parts that are predicted to keep a limit, plan by plan, and at last the smallest.
+    def likely(self) -> Decided | None:
+        """The first that keeps the limit as was predicted, plan by plan, in as few parts as do."""
+        apart = {
+            axes: [*counts(size, fewest=1)] for axes, size in _apart(self.mod, self.name).items()
+        }
+        for found in self.plans if apart else ():
+            whole = rematerialized(self.mod, self.name, found.plan)
+            for axes, numbers in apart.items():
+                for one in _likely(whole, self.name, self.caller, axes, numbers, self.limit):
+                    if self._smallest is None or one.peak < self._smallest[0].peak:
+                        self._smallest = one, found
+                    if one.peak <= self.limit and (kept := self._tried(one, found)) is not None:
+                        return kept
+        return None
 
-    If that one is predicted to be beyond the limit, it may take less than is predicted.
-    """
-    apart = {axes: [*counts(size, fewest=1)] for axes, size in _apart(mod, name).items()}
-    smallest: tuple[_Known, Decided] | None = None
-    for found in plans if apart else ():
-        whole = rematerialized(mod, name, found.plan)
-        for axes, numbers in apart.items():
-            for one in _likely(whole, name, caller, axes, numbers, limit):
-                if smallest is None or one.peak < smallest[0].peak:
-                    smallest = one, found
-                if one.peak <= limit:
-                    yield one, found
-    if smallest is not None and smallest[0].peak > limit:
-        yield smallest
+    def unlikely(self) -> Decided | None:
+        """The smallest, where that is predicted to be beyond the limit: it may take less."""
+        if self._smallest is None or self._smallest[0].peak <= self.limit:
+            return None
+        return self._tried(*self._smallest)
+
+    def _tried(self, one: _Known, found: Decided) -> Decided | None:
+        self.sizes.append(self.taken(one.split))
+        if self.sizes[-1] > self.limit:
+            return None
+        return found._replace(limit=self.limit, parts=one.parts)
 
 
 def _likely(
@@ -105,13 +110,24 @@ def _likely(
 ) -> Iterator[_Known]:
     """The parts of a batch that are predicted to keep a limit, few first; the most in any case.
 
-    Fewer are not looked at where the most do not keep it.
+    Fewer are not looked at where the most do not keep it. More parts are expected to take less: if
+    the fewest of all do not keep it, those that do are found by halving.
     """
     *fewer, most = numbers
-    for last in _known(whole, name, caller, [(axes, most)]):
-        if last.peak <= limit:
-            known = _known(whole, name, caller, [(axes, number) for number in fewer])
-            yield from (one for one in known if one.peak <= limit)
+
+    @cache
+    def known(number: int) -> _Known | None:
+        return next(_known(whole, name, caller, [(axes, number)]), None)
+
+    def keeps(number: int) -> bool:
+        one = known(number)
+        return one is not None and one.peak <= limit
+
+    if keeps(most):
+        first = 0 if fewer and keeps(fewer[0]) else bisect_left(fewer, True, key=keeps)
+        yield from (one for n in fewer[first:] if (one := known(n)) is not None and keeps(n))
+    last = known(most)
+    if last is not None:
         yield last
 
 

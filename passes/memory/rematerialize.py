@@ -16,7 +16,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 
 from .loops.update_in_loops import UpdateInLoops
 from .offload import offloaded, peak_as_written
-from .parts_of_batch import in_parts, split_as, within_limit
+from .parts_of_batch import InParts, in_parts, split_as
 from .planning.budget import MEMORY_BUDGET, Budget, budget_in_bytes
 from .planning.decisions import (
     Decided,
@@ -218,28 +218,33 @@ def _decided(
 
 
 def _within_budget(forms: Forms, budget: Budget) -> Decided:
-    """What keeps a budget, with the batch in parts if nothing else does."""
+    """What keeps a budget, with the batch in parts where no plan of it all is likely to."""
     mod, name, caller = forms.mod, forms.name, forms.caller
+    tried: list[InParts] = []
+
+    def plans() -> Iterator[Decided]:
+        yield by_default(forms)
+        yield by_policy(forms, "balanced")
+
+    def taken(split: IRModule) -> int:
+        return temporary_bytes_of(split, name, caller)
+
+    def in_parts(limit: int) -> Decided | None:
+        tried.append(InParts(mod, name, caller, plans(), limit, taken))
+        return tried[0].likely()
+
     try:
-        return within_budget(forms, budget)
+        return within_budget(forms, budget, in_parts)
     except OverBudgetError as whole:
-        everything = forms.chooser(mod)
-        limit = budget_in_bytes(budget, lambda: everything.bytes_of(everything.planner.none))
-
-        def plans() -> Iterator[Decided]:
-            yield by_default(forms)
-            yield by_policy(forms, "balanced")
-
-        def taken(split: IRModule) -> int:
-            return temporary_bytes_of(split, name, caller)
-
-        found, least = within_limit(mod, name, caller, plans(), limit, taken)
+        found = None if tried else in_parts(whole.limit)
+        found = found or tried[0].unlikely()
         if found is not None:
             return found
-        if least is None or least >= whole.least:
+        least = min(tried[0].sizes, default=whole.least)
+        if least >= whole.least:
             raise
-        in_parts = ", with the batch in parts"
-        raise MemoryPlanError(over_budget(name, limit, least, in_parts)) from None
+        told = over_budget(name, whole.limit, least, ", with the batch in parts")
+        raise MemoryPlanError(told) from None
 
 
 def planner_of(

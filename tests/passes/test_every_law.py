@@ -39,6 +39,24 @@ SCATTER = (
     "indices_are_sorted=False, unique_indices=False, mode={'GatherScatterMode': 'CLIP'}"
 )
 
+OWN = (
+    'x: R.Tensor((2, 3, 4), "float32"), i: R.Tensor((3, 1), "int32"), '
+    'g: R.Tensor((3, 4), "float32")'
+)
+PAIRS = [
+    'k = L.iota(dtype="int32", shape=[3, 1], dimension=0)',
+    "p = L.concatenate(i, k, dimension=1)",
+]
+OF_PAIRS = (
+    'dimension_numbers={"GatherDimensionNumbers": {"offset_dims": [1], '
+    '"collapsed_slice_dims": [0, 1], "start_index_map": [0, 1], '
+    '"operand_batching_dims": [], "start_indices_batching_dims": []}}, slice_sizes=[1, 1, 4], '
+    "unique_indices=False, indices_are_sorted=False, mode={'GatherScatterMode': 'CLIP'}"
+)
+TO_PAIRS = SCATTER.replace('_dims": [0]', '_dims": [0, 1]').replace(
+    'operand_dims": [0]', 'operand_dims": [0, 1]'
+)
+
 # Laws that are no laws of algebra and of RaiseOps: parameters, and lines that end in `y`.
 OTHERS = {
     "by_shape": [(MATRICES, ["y = R.ones_like(a)"]), (MATRICES, ["y = R.zeros_like(b)"])],
@@ -114,6 +132,11 @@ OTHERS = {
         (ROWS, [ROWS_OF_G, "w = R.broadcast_to(s, (5, 2))", "y = L.mul(r, w)"]),
     ],
     "negative_rows": [(ROWS, [ROWS_OF_G, "y = R.negative(r)"])],
+    "gather_of_own_rows": [(OWN, [*PAIRS, f"y = L.gather(x, p, {OF_PAIRS})"])],
+    "scatter_to_own_rows": [
+        (OWN, [*PAIRS, f"y = L.scatter{kind}(x, p, g, {TO_PAIRS})"])
+        for kind in ("", "_add", "_mul", "_min", "_max")
+    ],
     "cast_rows": [
         (ROWS, [ROWS_OF_H, 'y = R.astype(t, "float32")']),
         (ROWS, [ROWS_OF_G, 'y = R.astype(r, "float16")']),

@@ -23,10 +23,12 @@ from relaxjax.ops.emit import reshaped
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.operators.reduce_by_slices import reduced_by_slices
+from relaxjax.passes.simplification.apply_laws import rewritten
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 from .choosing import batches
 from .kinds import AFTER, TOTAL, Along, Batch, Kind, MixedError, dims_of, has
+from .own_rows import OWN_ROWS
 from .reading import Reading, without_delay
 from .whole_sums import with_whole_sums
 from .writing import PartWriter
@@ -108,6 +110,7 @@ def _split(mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int
     for name in recursive(private):
         del private[name]
     plain = with_whole_sums(canonical_bindings(inline_functions(function, private)))
+    plain = rewritten(plain, OWN_ROWS)
     reading = Reading(batch, {param: Along(axis) for param, axis in axes.items()})
     reading.read([*plain.body.bindings()])
     split = _Split(plain, reading, list(axes))

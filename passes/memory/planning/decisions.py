@@ -1,5 +1,6 @@
 """Which plan is followed: by default, by a policy, or within a budget."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
@@ -29,11 +30,11 @@ _AS_GOOD = 1.02
 
 
 class OverBudgetError(MemoryPlanError):
-    """A budget that a batch cannot keep as a whole, which takes so many bytes at `least`."""
+    """A limit that a batch cannot keep as a whole, which takes so many bytes at `least`."""
 
-    def __init__(self, message: str, least: int) -> None:
+    def __init__(self, message: str, least: int, limit: int) -> None:
         super().__init__(message)
-        self.least = least
+        self.least, self.limit = least, limit
 
 
 class Decided(NamedTuple):
@@ -146,8 +147,13 @@ def _least_by_count(forms: Forms, everything: Chooser, found: Decided) -> Decide
     return found
 
 
-def within_budget(forms: Forms, budget: Budget) -> Decided:
-    """The first plan that keeps a budget, of loops that save all first, then ever less."""
+def within_budget(
+    forms: Forms, budget: Budget, otherwise: Callable[[int], Decided | None] = lambda _: None
+) -> Decided:
+    """The first plan that keeps a budget, of loops that save all first, then ever less.
+
+    What keeps its bytes `otherwise` goes before plans that are predicted not to keep it.
+    """
     found, name = forms.chooser(forms.mod), forms.name
     none = found.planner.none
     limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
@@ -159,6 +165,7 @@ def within_budget(forms: Forms, budget: Budget) -> Decided:
             f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
             "at least that, or a smaller batch",
             least.bytes,
+            limit,
         )
     choosers = []
     for other in chain([forms.tied], (leaner for _, leaner in forms.lean(forms.tied))):
@@ -167,13 +174,16 @@ def within_budget(forms: Forms, budget: Budget) -> Decided:
         if plan is not None:
             return Decided(one.planner, plan, limit)
         choosers.append(one)
+    instead = otherwise(limit)
+    if instead is not None:
+        return instead
     try_smallest(choosers, limit)
     if found.least <= limit:
         plan = min(found.known, key=found.bytes_of)
         planner = next(one.planner for one in choosers if one.planner.program is plan.program)
         return Decided(planner, plan, limit)
     proof = f". No plan can need less than is needed at once: {least}" if least.bytes else ""
-    raise OverBudgetError(f"{over_budget(name, limit, found.least)}{proof}", found.least)
+    raise OverBudgetError(f"{over_budget(name, limit, found.least)}{proof}", found.least, limit)
 
 
 def over_budget(name: str, limit: int, least: int, how: str = "") -> str:

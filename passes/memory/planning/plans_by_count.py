@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from .plan import Plan
 from .planner import Planner
@@ -74,11 +75,21 @@ class Chooser:
 def try_smallest(choosers: Sequence[Chooser], limit: int) -> None:
     """Try a few of the smallest plans, which tell the least, and may keep the limit after all.
 
-    As few bytes are expected beyond a peak as of any plan that was tried.
+    As few bytes are expected beyond a peak as of any plan that was tried. Of plans that are
+    predicted alike, such as those of forms that differ in nothing that is live then, one tells all.
     """
     known, bytes_of = choosers[0].known, choosers[0].bytes_of
-    plans = [plan for one in choosers for plan in one.planner.smallest if plan not in known]
+    alike = {_figures(plan) for plan in known}
+    plans = []
+    for plan in chain.from_iterable(one.planner.smallest for one in choosers):
+        if _figures(plan) not in alike:
+            alike.add(_figures(plan))
+            plans.append(plan)
     for plan in sorted(plans, key=lambda plan: plan.peak)[:_SMALLEST]:
         beyond = min(taken - tried.peak for tried, taken in known.items())
         if plan.peak + beyond < choosers[0].least and bytes_of(plan) <= limit:
             return
+
+
+def _figures(plan: Plan) -> tuple[int, ...]:
+    return plan.peak, plan.size, plan.extra

@@ -8,8 +8,8 @@ ask for (`_Finder.reads`), for `while` loops whose carried values alias what the
 
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
@@ -58,8 +58,27 @@ def kernels(program: Program, tasks: Sequence[Task], inside: Mapping[Var, int]) 
     ]
     read = Counter(buffer for kernel in finder.found for buffer in kernel.reads)
     unread = {stack for stack in finder.stacks if read[stack] == 1 and stack not in results}
-    found = (kernel for kernel in finder.found if kernel.buffer not in unread)
-    return Kernels(tuple(found), frozenset(results), tuple(over))
+    found = [kernel for kernel in finder.found if kernel.buffer not in unread]
+    starts = _starts_of_results(finder, results, read, {result for result, _ in over})
+    found = [replace(k, size=0) if k.buffer in starts else k for k in found]
+    return Kernels(tuple(found), frozenset({*results, *starts.values()}), tuple(over))
+
+
+def _starts_of_results(
+    finder: "_Finder", results: Collection[Buffer], read: Mapping[Buffer, int], over: set[Buffer]
+) -> dict[Buffer, Buffer]:
+    """What loops carry that is a result, and what it starts with, if the loop alone reads that.
+
+    That lies in the memory of the result then, such as zeros to which gradients are added.
+    """
+    size = {kernel.buffer: kernel.size for kernel in finder.found}
+    found: dict[Buffer, Buffer] = {}
+    for carry, start in reversed(finder.carried.items()):
+        is_result = carry in results or carry in found.values()
+        is_alone = read[start] == 1 and start not in results and start not in found.values()
+        if is_result and is_alone and carry not in over and size.get(start) == size[carry]:
+            found[carry] = start
+    return found
 
 
 def _given(param: Var) -> Buffer:
@@ -84,6 +103,9 @@ class _Finder:
     aligned: dict[Value, frozenset[Buffer]] = field(default_factory=dict)
     parts: dict[Value, Mapping[Place, Buffer]] = field(default_factory=dict)  # of what loops give
     stacks: set[Buffer] = field(default_factory=set)  # that loops fill row by row
+    carried: dict[Buffer, Buffer] = field(
+        default_factory=dict
+    )  # by loops, and what they start with
 
     def add(self, task: Task) -> None:
         value, step = task.value, task.step
@@ -148,6 +170,7 @@ class _Finder:
                 self.store(buffer, size, reads, after)
             else:
                 self.store(buffer, size, (start,), after, frozenset({start}))
+                self.carried[buffer] = start
         run = tuple(
             b for value in task.inputs if value[0] in others for b in self.roots.get(value, ())
         )

@@ -16,6 +16,8 @@ from relaxjax.passes.memory.program.step import MemoryPlanError
 class Plan:
     peak: int
     program: Any = None
+    size: int = 0
+    extra: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,34 @@ def test_what_is_smallest_of_all_forms_is_compiled(
     limit: int, counts: dict[int, int], peaks: list[int]
 ) -> None:
     assert smallest_tried(limit, counts) == peaks
+
+
+def test_plans_of_two_forms_that_are_predicted_alike_are_compiled_once() -> None:
+    whole, other = Plan(300, program="as it is"), Plan(300, program="with lean loops")
+    known: dict[Any, int] = {Plan(1000): 1000}
+    forms: list[Any] = [Planner(Plan(1000), Plan(500), [one, Plan(310)]) for one in (whole, other)]
+    counts = {300: 390, 310: 390}
+    try_smallest([Chooser(form, lambda plan: counts[plan.peak], known) for form in forms], 280)
+    assert list(known)[1:] == [whole, Plan(310)]
+
+
+def test_what_keeps_a_budget_otherwise_goes_before_what_is_expected_not_to() -> None:
+    forms: Any = Forms()
+    asked: list[int] = []
+
+    def otherwise(limit: int) -> Any:
+        asked.append(limit)
+        return "in parts" if limit > 455 else None
+
+    with lowering_for("cuda"):
+        found: Any = within_budget(forms, 700, otherwise)
+        assert found.plan == Plan(500)
+        assert not asked
+        found = within_budget(forms, 460, otherwise)
+        assert found == "in parts"
+        found = within_budget(forms, 450, otherwise)
+        assert found.plan == Plan(400)
+    assert asked == [460, 450]
 
 
 def test_no_budget_is_refused_that_another_small_plan_keeps() -> None:

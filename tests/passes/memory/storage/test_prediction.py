@@ -141,6 +141,29 @@ def test_what_loops_need_inside_counts_while_they_run(after: str) -> None:
     assert 0.9 * taken <= plan.size <= 1.1 * taken
 
 
+@pytest.mark.parametrize("start", ["R.zeros((256, 256), 'float32')", "R.matmul(w, w)"])
+@pytest.mark.parametrize(("read", "own"), [("x", 0), ("R.multiply(start, out[0])", 1)])
+def test_what_a_loop_adds_to_lies_in_the_result(start: str, read: str, own: int) -> None:
+    """It takes no bytes of its own, such as zeros to which gradients are added.
+
+    It does where it is read after the loop.
+    """
+    mod = parse_functions(f"""
+        @R.function
+        def {ADJOINT}(x: R.Tensor((8, 256), "float32"), w: R.Tensor((256, 256), "float32")):
+            start = {start}
+            @R.function
+            def step(carry: R.Tensor((256, 256), "float32"), row: R.Tensor((256,), "float32")):
+                return (R.add(carry, R.multiply(row, R.sin(carry))), ())
+            out = R.scan(step, start, x)
+            return (R.sum({read}), (out[0],))
+        """)
+    plan = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).none
+    taken, one = temporary_bytes(mod, ADJOINT), 256 * 256 * 4
+    assert abs(taken - own * one) < 1024
+    assert abs(plan.size - taken) < 1024
+
+
 def test_loops_have_their_stacks_from_the_start() -> None:
     """What the second fills is there while the first runs, but not what nobody reads of it."""
     mod = parse_functions(f"""
