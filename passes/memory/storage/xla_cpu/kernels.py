@@ -103,9 +103,8 @@ class _Finder:
     aligned: dict[Value, frozenset[Buffer]] = field(default_factory=dict)
     parts: dict[Value, Mapping[Place, Buffer]] = field(default_factory=dict)  # of what loops give
     stacks: set[Buffer] = field(default_factory=set)  # that loops fill row by row
-    carried: dict[Buffer, Buffer] = field(
-        default_factory=dict
-    )  # by loops, and what they start with
+    # What loops carry, and what it starts with.
+    carried: dict[Buffer, Buffer] = field(default_factory=dict)
 
     def add(self, task: Task) -> None:
         value, step = task.value, task.step

@@ -33,6 +33,13 @@ def convolution(data: str, gradient: str, spec: str) -> str:
 
 CHANNELS_FOR_IMAGES, AS_THEY_ARE = "[3, 0, 1, 2]", "[0, 3, 1, 2]"
 
+CHOSEN = """
+i = L.iota(dtype="int32", shape=[2], dimension=0)
+n = L.broadcast_in_dim(i, shape=[16, 16, 16, 2, 8], broadcast_dimensions=[3])
+b = L.broadcast_in_dim(half, shape=[16, 16, 16, 2, 8], broadcast_dimensions=[0, 1, 2, 4])
+c = L.select_n(n, b, b)
+d = L.reshape(c, new_sizes=[16, 16, 16, 16])
+"""
 BODIES: dict[str, tuple[str, bool]] = {
     "turned": (f"d = L.exp(x)\n{STEPS}\n{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}", True),
     "in a reshape": (
@@ -64,6 +71,15 @@ BODIES: dict[str, tuple[str, bool]] = {
             f"{convolution('a', 'g19', CHANNELS_FOR_IMAGES)}"
         ),
         False,
+    ),
+    "windows chosen by the place": (
+        f"{CHOSEN}\n{STEPS}\n{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}",
+        False,
+    ),
+    "chosen by a mask": (
+        f"m = L.gt(x, g)\nd = L.select_n(m, x, g)\n{STEPS}\n"
+        f"{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}",
+        True,
     ),
 }
 
