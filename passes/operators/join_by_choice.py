@@ -15,8 +15,9 @@ from relaxjax.passes.infrastructure.base import pass_factory
 
 # A number of each tensor is read for each of the result.
 _FEW = 3
-# With fewer numbers in a tensor, it takes as long in either form.
-_MANY = 2**12
+# With fewer numbers in a tensor, it takes as long in either form. XLA does not store what has fewer
+# in a row, and a Llama's rotary positions, 8 in a row, take 1.04 of the CPU time by a choice.
+_MANY, _ROW = 2**12, 16
 # XLA computes numbers of 16 bits in float32, and takes up to 1.4 of the time.
 _DTYPES = frozenset({"float32", "float64", "int32"})
 _INSIDE = frozenset({"elementwise", "broadcast", "injective"})
@@ -29,8 +30,8 @@ def JoinByChoice(function: Function, mod: IRModule) -> Function:
     XLA's compiler for CPUs stores what is joined along the last axis, and each part of it, where a
     part is more than a few numbers in a row: from 64 of them with JAX 0.10, from fewer with 0.12.
     A choice it computes inside of what reads it, and the parts inside of the choice. Two or three
-    tensors of one shape are chosen from, of which one is computed by what goes number by number:
-    what is stored in any case is copied as fast. The function is to be legalised, and for other
+    tensors of one shape are chosen from, with 16 numbers or more in a row, of which one is computed
+    by what goes number by number: what is stored in any case is copied as fast. The function is to be legalised, and for other
     platforms it stays as it is.
     """
     if chosen_platform() != "cpu":
@@ -67,8 +68,9 @@ def _is_worth_it(call: Call, known: Uses) -> bool:
     dims = shapes.pop()
     if shapes or dims is None or call.attrs["dimension"] != len(dims) - 1:
         return False
-    is_large = known_dtype(call) in _DTYPES and math.prod(dims) >= _MANY
-    return is_large and any(_is_computed_inside(part, known) for part in call.args)
+    is_large = dims[-1] >= _ROW and math.prod(dims) >= _MANY
+    is_wide = known_dtype(call) in _DTYPES
+    return is_large and is_wide and any(_is_computed_inside(part, known) for part in call.args)
 
 
 def _is_computed_inside(part: Expr, known: Uses) -> bool:

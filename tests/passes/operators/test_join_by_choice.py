@@ -44,7 +44,7 @@ def half_turned(x: Any) -> Any:
 CHOSEN: dict[str, tuple[Function, list[jax.Array]]] = {
     "two": (joined(), [drawn(64, 64), drawn(64, 64, seed=1)]),
     "three": (joined(), [drawn(2, 64, 64, seed=n) for n in range(3)]),
-    "numbers one by one": (joined(), [drawn(4096, 1), drawn(4096, 1, seed=1)]),
+    "short rows": (joined(), [drawn(256, 16), drawn(256, 16, seed=1)]),
     "along one axis": (joined(), [drawn(4096), drawn(4096, seed=1)]),
     "the same one twice": (lambda x: jnp.concatenate([x[:, 1:], x[:, :-1]], -1), [drawn(64, 129)]),
     "halves turned": (half_turned, [drawn(4, 32, 64)]),
@@ -75,6 +75,7 @@ KEPT: dict[str, tuple[Function, list[jax.Array]]] = {
     "another axis": (joined(0), [drawn(64, 64), drawn(64, 64)]),
     "of other lengths": (joined(), [drawn(64, 64), drawn(64, 65)]),
     "four": (joined(), [drawn(64, 64)] * 4),
+    "shorter rows": (joined(), [drawn(512, 15), drawn(512, 15)]),
     "few numbers": (joined(), [drawn(63, 64), drawn(63, 64)]),
     "16 bits": (joined(), [drawn(64, 64, dtype="bfloat16")] * 2),
     "bools": (lambda a, b: jnp.concatenate([a > 0, b > 0], -1), [drawn(64, 64), drawn(64, 64)]),

@@ -77,8 +77,10 @@ BODIES: dict[str, tuple[str, bool]] = {
         False,
     ),
     "chosen by a mask": (
-        f"m = L.gt(x, g)\nd = L.select_n(m, x, g)\n{STEPS}\n"
-        f"{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}",
+        (
+            f"m = L.gt(x, g)\nd = L.select_n(m, x, g)\n{STEPS}\n"
+            f"{convolution('d', 'g19', CHANNELS_FOR_IMAGES)}"
+        ),
         True,
     ),
 }
