@@ -14,11 +14,15 @@ from relaxjax.passes import (
     CanonicalizeBindings,
     ChannelsLast,
     EliminateCommonSubexpr,
+    FuseProductLoss,
     Gradient,
     LegalizeOps,
+    MultiplyRowsOnce,
     Pass,
     SimplifyGradient,
 )
+
+from relaxjax.passes.training.fast_forms import fast_forms
 
 from .stepped import planned
 
@@ -39,14 +43,20 @@ def prepared(
     for one in first:
         mod = one(mod)
     if simplify:
-        mod = ChannelsLast()(mod)
+        for one in (MultiplyRowsOnce(), FuseProductLoss(), ChannelsLast()):
+            mod = one(mod)
     mod = Gradient("main", require_grads=wanted, lazy=simplify)(mod)
     if not simplify:
         return LegalizeOps()(mod)
     mod = with_called(mod, [ADJOINT])
-    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
+    for one in (
+        SimplifyGradient(),
+        LegalizeOps(),
+        EliminateCommonSubexpr(),
+        CanonicalizeBindings(),
+        *fast_forms(ADJOINT),
+    ):
         mod = one(mod)
-    mod = CanonicalizeBindings()(mod)
     return mod if policy is None else planned(mod, ADJOINT, len(model.params), policy)
 
 

@@ -31,27 +31,39 @@ def names(mod: IRModule) -> set[str | None]:
     return {operator_name(value) for value in values if isinstance(value, Call)}
 
 
-def joined(axis: int = -1) -> Function:
-    return lambda *parts: jnp.concatenate([jnp.sin(parts[0]), *parts[1:]], axis)
+def multiplied(x: Any) -> Any:
+    weight = np.arange(x.shape[-1] * 4).reshape(-1, 4) % 5
+    return x @ jnp.asarray(weight, x.dtype)
+
+
+def joined(first: Function = lambda x: jnp.maximum(x, 0), axis: int = -1) -> Function:
+    return lambda x, *others: multiplied(jnp.concatenate([first(x), *others], axis))
 
 
 def half_turned(x: Any) -> Any:
     """As rotary positions turn them."""
     first, second = jnp.split(x, 2, -1)
-    return jnp.concatenate([-second, first], -1)
+    return multiplied(jnp.concatenate([-second, first], -1))
 
 
+def read_twice(x: Any, y: Any) -> Any:
+    whole = jnp.concatenate([-x, y], -1)
+    return whole.T @ whole.reshape(-1, 128)
+
+
+X, Y = drawn(64, 64), drawn(64, 64, seed=1)
 CHOSEN: dict[str, tuple[Function, list[jax.Array]]] = {
-    "two": (joined(), [drawn(64, 64), drawn(64, 64, seed=1)]),
+    "two": (joined(), [X, Y]),
     "three": (joined(), [drawn(2, 64, 64, seed=n) for n in range(3)]),
     "short rows": (joined(), [drawn(256, 16), drawn(256, 16, seed=1)]),
-    "along one axis": (joined(), [drawn(4096), drawn(4096, seed=1)]),
-    "the same one twice": (lambda x: jnp.concatenate([x[:, 1:], x[:, :-1]], -1), [drawn(64, 129)]),
-    "halves turned": (half_turned, [drawn(4, 32, 64)]),
-    "integers": (
-        lambda a, b: jnp.concatenate([a + 1, b], -1),
-        [drawn(64, 64, dtype="int32"), drawn(64, 64, dtype="int32", seed=1)],
+    "parts of one": (
+        lambda x: multiplied(jnp.concatenate([x[:, 1:], x[:, :-1]], -1)),
+        [drawn(64, 65)],
     ),
+    "halves turned": (half_turned, [drawn(4, 32, 64)]),
+    "a computed one beside": (lambda x, y: joined()(x, jnp.sin(y)), [X, Y]),
+    "several products": (read_twice, [X, Y]),
+    "integers": (joined(jnp.negative), [x.astype("int32") for x in (X, Y)]),
 }
 
 
@@ -63,22 +75,37 @@ def test_each_number_is_chosen_by_its_place(name: str) -> None:
     assert "lax.concatenate" in names(mod)
     assert {"lax.select_n", "lax.reshape"} <= names(found)
     assert "lax.concatenate" not in names(found)
-    chex.assert_trees_all_equal(*(jax.jit(to_jax(one, "main"))(*args) for one in (mod, found)))
+    first, second = (jax.jit(to_jax(one, "main"))(*args) for one in (mod, found))
+    chex.assert_trees_all_close(first, second, rtol=1e-5, atol=1e-4)
     assert JoinByChoice()(found) is found
     with lowering_for("cuda"):
         assert JoinByChoice()(mod) is mod
 
 
+def coupled(x: Any, y: Any) -> Any:
+    """Two layers of a flow, each of which changes one half."""
+    for _ in range(2):
+        whole = jnp.concatenate([-y, x * jnp.exp(y)], -1)
+        x, y = jnp.split(whole, 2, -1)
+    return multiplied(jnp.concatenate([-x, y], -1))
+
+
 KEPT: dict[str, tuple[Function, list[jax.Array]]] = {
-    "stored parts": (lambda a, b: jnp.concatenate([a, b], -1), [drawn(64, 64), drawn(64, 64)]),
-    "a product": (lambda a, b: jnp.concatenate([a @ b, a], -1), [drawn(64, 64), drawn(64, 64)]),
-    "another axis": (joined(0), [drawn(64, 64), drawn(64, 64)]),
-    "of other lengths": (joined(), [drawn(64, 64), drawn(64, 65)]),
-    "four": (joined(), [drawn(64, 64)] * 4),
+    "stored parts": (joined(lambda x: x), [X, Y]),
+    "products": (joined(lambda x: x @ x), [X, Y]),
+    "functions": (joined(jnp.sin), [X, Y]),
+    "of what is joined": (coupled, [X, Y]),
+    "another axis": (joined(axis=0), [X, Y]),
+    "of other lengths": (joined(), [X, drawn(64, 65)]),
+    "four": (joined(), [X] * 4),
     "shorter rows": (joined(), [drawn(512, 15), drawn(512, 15)]),
     "few numbers": (joined(), [drawn(63, 64), drawn(63, 64)]),
-    "16 bits": (joined(), [drawn(64, 64, dtype="bfloat16")] * 2),
-    "bools": (lambda a, b: jnp.concatenate([a > 0, b > 0], -1), [drawn(64, 64), drawn(64, 64)]),
+    "16 bits": (joined(), [X.astype("bfloat16"), Y.astype("bfloat16")]),
+    "a result": (lambda x, y: jnp.concatenate([-x, y], -1), [X, Y]),
+    "read by a sum, too": (
+        lambda x, y: (lambda z: multiplied(z) + z.sum())(jnp.concatenate([-x, y], -1)),
+        [X, Y],
+    ),
 }
 
 
@@ -92,17 +119,17 @@ def test_what_stays_as_it_is(name: str) -> None:
 
 def test_tensors_of_unknown_lengths_stay() -> None:
     x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), "float32")
-    mod = relaxjax.from_jax(lambda a: jnp.concatenate([jnp.sin(a), a], -1), x)
+    mod = relaxjax.from_jax(joined(), x, x)
     assert JoinByChoice()(mod) is mod
 
 
-def test_the_parts_of_a_gradient_take_no_memory() -> None:
-    """XLA would store what is joined, and a part of it, before it sums them up."""
-    x = drawn(64, 128)
+def test_a_part_takes_no_memory_beside_what_is_joined() -> None:
+    """XLA would store a part that is computed, and then what is joined."""
+    x, y = drawn(64, 256), drawn(64, 256, seed=1)
 
-    def loss(x: Any) -> Any:
-        return jnp.sum(jnp.tanh(jnp.concatenate([jnp.sin(x), jnp.cos(x)], -1)) ** 2)
+    def loss(x: Any, y: Any) -> Any:
+        return jnp.sum(joined()(x, y))
 
-    ours: Any = jax.jit(relaxjax.value_and_grad(loss, memory_policy="none")).lower(x).compile()
-    assert ours.memory_analysis().temp_size_in_bytes <= 2 * x.nbytes + 2**12
-    chex.assert_trees_all_close(ours(x), jax.value_and_grad(loss)(x), rtol=1e-5, atol=1e-6)
+    ours: Any = jax.jit(relaxjax.value_and_grad(loss, memory_policy="none")).lower(x, y).compile()
+    assert ours.memory_analysis().temp_size_in_bytes < 3 * x.nbytes
+    chex.assert_trees_all_close(ours(x, y), jax.value_and_grad(loss)(x, y), rtol=1e-5, atol=1e-5)
