@@ -21,7 +21,6 @@ from relaxjax.passes import (
     Pass,
     SimplifyGradient,
 )
-
 from relaxjax.passes.training.fast_forms import fast_forms
 
 from .stepped import planned
