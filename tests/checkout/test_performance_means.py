@@ -36,7 +36,7 @@ def of_suite(ours: str, theirs: str, keys: tuple[str, ...] = ALL) -> Columns:
 
 
 def of_newest_jax() -> Columns:
-    return [[model[OURS][key] for model in rows_of("quick-jax-0.12.json")] for key in ALL]
+    return [[model[OURS][key] for model in rows_of("suite-jax-0.12.json")] for key in ALL]
 
 
 def of_torch_models() -> Columns:
@@ -65,7 +65,7 @@ def of_starts(way: str) -> Columns:
 
 MEANS: dict[str, Callable[[], Columns]] = {
     "| [14 whole models]": lambda: of_suite(OURS, "plain"),
-    "| [10 smaller ones]": of_newest_jax,
+    "| [13 of these]": of_newest_jax,
     "| 13 of the 14, [memory]": lambda: of_suite("balanced", "plain"),
     "| the 14, by default | PyTorch, eager": lambda: of_suite(OURS, TORCH[0], ALL[:2]),
     "| 13 of them, by default | `torch.compile`": lambda: of_suite(OURS, TORCH[1]),
