@@ -96,7 +96,7 @@ def _is_for_products(joined: Var, known: Uses) -> bool:
         if known.counts.get(var, 0) != sum(users.values()):
             return False  # it is a result
         for user in users:
-            name = operator_name(known.values[user])
+            name = operator_name(known.value(user))
             if name in _VIEWS:
                 waiting.append(user)
             elif name not in _PRODUCTS:
@@ -112,7 +112,7 @@ def _is_moved(part: Expr, known: Uses) -> bool:
 
 def _are_of_joined(parts: Sequence[Expr], known: Uses) -> bool:
     """Whether what is joined is computed inside of some tensor."""
-    seen, waiting = set[Expr](parts), [*parts]
+    seen, waiting = set[Var](), [*parts]
     while waiting:
         call, op = _computing(waiting.pop(), known)
         if call is None or op is None:
@@ -120,8 +120,9 @@ def _are_of_joined(parts: Sequence[Expr], known: Uses) -> bool:
         if op.name == "lax.concatenate":
             return True
         if op.fusion in _INSIDE:
-            waiting += [arg for arg in dict.fromkeys(call.args) if arg not in seen]
-            seen.update(call.args)
+            more = {arg for arg in call.args if isinstance(arg, Var)} - seen
+            waiting += more
+            seen |= more
     return False
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_flow
 
 import relaxjax
 from relaxjax.ir import Call, IRModule
@@ -114,6 +115,18 @@ def test_what_stays_as_it_is(name: str) -> None:
     function, args = KEPT[name]
     mod = relaxjax.from_jax(function, *args)
     assert "lax.concatenate" in names(mod)
+    assert JoinByChoice()(mod) is mod
+
+
+def test_what_a_cast_of_its_type_reads_stays() -> None:
+    body = """
+    a = L.neg(x)
+    whole = L.concatenate(a, y, dimension=1)
+    same = R.match_cast(whole, R.Tensor((64, 128), "float32"))
+    z = L.dot_general(same, whole, dimension_numbers=[[[1], [1]], [[], []]])
+    return z
+    """
+    mod = parse_flow(body, x=(64, 64), y=(64, 64))
     assert JoinByChoice()(mod) is mod
 
 
