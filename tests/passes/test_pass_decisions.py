@@ -42,6 +42,7 @@ LOOKED_AT = {
     "lowering/emit/forms.py": "writes the calls that a program has",
     "passes/differentiation/near_turns.py": "knows what meets, and emits nothing",
     "passes/differentiation/row_laws.py": "reads a mask of places, which are integers",
+    "passes/memory/batch/own_rows.py": "reads a test of places, which are integers",
     "passes/memory/batch/rules.py": "knows where samples are, and emits nothing",
     "passes/memory/loops/carries.py": "counts the steps of a loop, in integers",
     "passes/memory/program/step.py": "knows kernels by what they compute, and emits nothing",
