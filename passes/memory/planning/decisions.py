@@ -152,7 +152,7 @@ def within_budget(
 ) -> Decided:
     """The first plan that keeps a budget, of loops that save all first, then ever less.
 
-    What keeps its bytes `otherwise` goes before plans that are predicted not to keep it.
+    What keeps its bytes `otherwise` goes before plans of which even the peak is predicted not to.
     """
     found, name = forms.chooser(forms.mod), forms.name
     none = found.planner.none
@@ -174,7 +174,8 @@ def within_budget(
         if plan is not None:
             return Decided(one.planner, plan, limit)
         choosers.append(one)
-    instead = otherwise(limit)
+    is_near = any(one.planner.smallest[0].peak <= limit for one in choosers)
+    instead = None if is_near else otherwise(limit)
     if instead is not None:
         return instead
     try_smallest(choosers, limit)
