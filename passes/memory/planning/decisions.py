@@ -175,8 +175,7 @@ def within_budget(
             return Decided(one.planner, plan, limit)
         choosers.append(one)
     is_near = any(one.planner.smallest[0].peak <= limit for one in choosers)
-    instead = None if is_near else otherwise(limit)
-    if instead is not None:
+    if not is_near and (instead := otherwise(limit)) is not None:
         return instead
     try_smallest(choosers, limit)
     if found.least <= limit:
