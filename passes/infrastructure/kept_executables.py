@@ -49,12 +49,12 @@ _OF_THE_CACHE = "/jax/compilation_cache/cache_hits"
 class KeptExecutable:
     """A function under `jax.jit` that an earlier process may have compiled.
 
-    `made_of` is the module that it runs, and `known_as` what that is kept by, if it is: else it is
-    known by its text. The first call decides for what types of arguments the executable is; those
-    of others are compiled as ever.
+    `made_of` gives the module that it runs, and `known_as` is what that is kept by, if it is: else
+    it is known by its text. The first call decides for what types of arguments the executable is;
+    those of others are compiled as ever.
     """
 
-    def __init__(self, jitted: Any, made_of: IRModule, known_as: str = "") -> None:
+    def __init__(self, jitted: Any, made_of: Callable[[], IRModule], known_as: str = "") -> None:
         self.jitted = jitted
         self.lower = jitted.lower
         self._made_of, self._known_as = made_of, known_as
@@ -115,7 +115,7 @@ class KeptExecutable:
             took = time.perf_counter() - began
         # XLA writes what it has loaded itself, of JAX's cache, without some of its functions.
         is_new = _COMPILED in events and _OF_THE_CACHE not in events
-        is_told = is_kept(self._known_as) or _is_saved(self._made_of)
+        is_told = is_kept(self._known_as) or _is_saved(self._made_of())
         if is_new and took >= _least_seconds() and is_told:
             _write(path, compiled)
         return compiled
@@ -128,9 +128,14 @@ class KeptExecutable:
         if len(jax.devices()) > 1 or jax.devices()[0].platform != "cpu" or not code():
             return None
         folder = kept_folder(_FOLDER)
-        if folder is None or not (self._known_as or is_ours(nodes_of(self._made_of))):
+        if folder is None:
             return None
-        program = self._known_as or text_of(self._made_of)
+        program: Any = self._known_as
+        if not program:
+            mod = self._made_of()
+            if not is_ours(nodes_of(mod)):
+                return None
+            program = text_of(mod)
         goes_by = program, types, processor(), settings()
         return folder / f"{digest_of(goes_by)}.executable"
 

@@ -20,20 +20,19 @@ from relaxjax.ir.expr import Constant, Expr, ExternFunc, np_dtype
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS, Op
-from relaxjax.ir.serialize import load_json, save_json
 from relaxjax.ir.span import Span
 from relaxjax.ir.walk import post_order
-from relaxjax.ir.wording import a_kind
 from relaxjax.ops.lax.prototypes import LEARNED
 
 from .context import PassContext
 from .kept_files import code, digest_of, kept_folder, read_kept, settings, write_kept
 from .pause_gc import collector_paused
+from .pickled_module import pickled, unpickled
 
 LEAST_SECONDS = 0.25  # what is made in less is made again
 MOST_CONSTANTS = 2**22  # bytes of the numbers in a program, which are a part of its text
 
-_FORMAT = b"relaxjax kept program 1"
+_FORMAT = b"relaxjax kept program 2"
 _FOLDER = "programs"
 
 
@@ -127,11 +126,8 @@ def _read(path: Path, zeros: str) -> IRModule | None:
         content = read_kept(path, _FORMAT)
         if content is None:
             return None
-        mod = load_json(content)
-        if not isinstance(mod, IRModule):
-            raise ValueError(f"it holds {a_kind(mod)}")
-        return _with_zeros(mod, zeros)
-    except (ValueError, KeyError, TypeError) as error:
+        return _with_zeros(unpickled(content), zeros)
+    except Exception as error:  # a file of another version may make any constructor fail
         warnings.warn(
             f"{path} holds no program that can be read, so that it is made anew: {error!r}",
             stacklevel=2,
@@ -140,8 +136,8 @@ def _read(path: Path, zeros: str) -> IRModule | None:
 
 
 def _write(path: Path, mod: IRModule, zeros: str) -> None:
-    with suppress(TypeError, ValueError):  # what has no form in a file is made anew each time
-        write_kept(path, _FORMAT, save_json(_without_zeros(mod, zeros)).encode())
+    with suppress(TypeError):  # what has no form in a file is made anew each time
+        write_kept(path, _FORMAT, pickled(_without_zeros(mod, zeros)))
 
 
 def _without_zeros(mod: IRModule, name: str) -> IRModule:

@@ -62,7 +62,7 @@ def compiled(
     where: dict[str, Any] = {} if places is None else {"out_shardings": places.given}
     own: Any = jax.jit(run, donate_argnums=0, **where)
     if known_as and places is None:
-        own = KeptExecutable(own, module.without_attr(OPTIM_STATE), known_as)
+        own = KeptExecutable(own, lambda: module.without_attr(OPTIM_STATE), known_as)
     return own, jax.jit(inside, **where)
 
 

@@ -87,10 +87,12 @@ def _is_recursive(var: Var, closure: Function) -> bool:
 
 
 def _is_wide(function: Function) -> bool:
-    once = {id(expr): expr for expr in post_order(function)}  # variables are used several times
-    return is_wide(*(param.ty for param in function.params)) or any(
-        is_wide(expr.ty, expr.attrs if isinstance(expr, Call) else None) for expr in once.values()
-    )
+    parts: dict[int, Any] = {id(param): param.ty for param in function.params}
+    for expr in post_order(function):  # the same types are met many times
+        parts[id(expr.ty)] = expr.ty
+        if isinstance(expr, Call):
+            parts[id(expr.attrs)] = expr.attrs
+    return is_wide(*parts.values())
 
 
 def in_own_dtypes(run: Callable[..., Any], mod: IRModule, name: str) -> Callable[..., Any]:

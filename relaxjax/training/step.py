@@ -125,8 +125,11 @@ class TrainStep:
         """`one` as an earlier process may have compiled it, where there is one program of it."""
         if has_symbols(self._mod, TRAIN_STEP):
             return None
-        attrs = self._mod.without_attr(OPTIM_STATE).attrs
-        made_of = IRModule(dict(reachable(self._mod, TRAIN_STEP)), attrs)
+
+        def made_of() -> IRModule:
+            attrs = self._mod.without_attr(OPTIM_STATE).attrs
+            return IRModule(dict(reachable(self._mod, TRAIN_STEP)), attrs)
+
         return KeptExecutable(self.one, made_of, known_as)
 
     @cached_property

@@ -47,7 +47,7 @@ def kept(folder: Path) -> list[Path]:
 
 def twice(mod: IRModule = MODULE, known_as: str = "") -> KeptExecutable:
     """A function of a process that has not compiled it."""
-    return KeptExecutable(jax.jit(lambda x: x + x), mod, known_as)
+    return KeptExecutable(jax.jit(lambda x: x + x), lambda: mod, known_as)
 
 
 def only_loaded(step: KeptExecutable) -> KeptExecutable:
@@ -78,7 +78,7 @@ import sys
 import jax, jax.numpy as jnp
 from relaxjax import from_source
 from relaxjax.passes.infrastructure.kept_executables import KeptExecutable
-step = KeptExecutable(jax.jit(eval(sys.argv[1])), from_source(sys.argv[2]))
+step = KeptExecutable(jax.jit(eval(sys.argv[1])), lambda: from_source(sys.argv[2]))
 print(step(jnp.arange(3, dtype="float32")))
 """
     environment = {**os.environ, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
@@ -179,7 +179,7 @@ def test_a_file_is_of_the_types_that_it_was_looked_for(folder: Path) -> None:
 
 def test_what_other_threads_compile_is_not_taken_for_ones_own(folder: Path) -> None:
     """What is in memory may be of JAX's cache, and is not to be written, whoever compiles."""
-    chex.assert_trees_all_equal(KeptExecutable(_CompiledElsewhere(), MODULE)(X), X + X)
+    chex.assert_trees_all_equal(KeptExecutable(_CompiledElsewhere(), lambda: MODULE)(X), X + X)
     assert not kept(folder)
 
 
@@ -314,12 +314,12 @@ def test_what_calls_a_function_of_the_process_is_not_kept(
     function: Callable[[Any], Any], folder: Path
 ) -> None:
     """In the next one that is another function, or one that is not there yet."""
-    chex.assert_trees_all_close(KeptExecutable(jax.jit(function), MODULE)(X + 1), 2 * X + 2)
+    chex.assert_trees_all_close(KeptExecutable(jax.jit(function), lambda: MODULE)(X + 1), 2 * X + 2)
     assert not kept(folder)
 
 
 def test_what_calls_a_function_of_xla_is_kept(folder: Path) -> None:
-    KeptExecutable(jax.jit(lambda x: jax.lax.top_k(x, 2)[0]), MODULE)(X)
+    KeptExecutable(jax.jit(lambda x: jax.lax.top_k(x, 2)[0]), lambda: MODULE)(X)
     assert len(kept(folder)) == 1
 
 
@@ -353,7 +353,7 @@ def test_a_signal_during_a_loaded_program_finds_its_result() -> None:
 
     former = signal.signal(signal.SIGINT, lambda number, frame: found.append(cell.state))
     try:
-        cell.run(Interrupted(jax.jit(lambda x: x + x), MODULE))
+        cell.run(Interrupted(jax.jit(lambda x: x + x), lambda: MODULE))
     finally:
         signal.signal(signal.SIGINT, former)
     chex.assert_trees_all_equal(found, [X + X])

@@ -1,6 +1,7 @@
 """What passes made is kept on disk: the next process that asks for the same finds it there."""
 
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,7 +20,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 import relaxjax
 from relaxjax import Trainer, VirtualMachine, build, from_source, op
 from relaxjax.autodiff import backward
-from relaxjax.ir import Constant, IRModule, TensorType, Var, save_json
+from relaxjax.ir import Constant, IRModule, TensorType, Var
 from relaxjax.ir.op import OPS
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering.cache_folder import VARIABLE
@@ -183,17 +184,14 @@ def test_the_code_counts_whatever_its_time_and_size(
 
 
 def _whole(content: bytes) -> bytes:
-    return b"relaxjax kept program 1 " + sha256(content).hexdigest().encode() + b"\n" + content
+    return b"relaxjax kept program 2 " + sha256(content).hexdigest().encode() + b"\n" + content
 
 
 NO_PROGRAMS = {
     "nothing": b"",
-    "no JSON": _whole(b"{"),
-    "another node": _whole(save_json(Var("x", TensorType((2,), "float32"))).encode()),
-    "an unknown operator": _whole(
-        b'{"format": "relaxjax", "version": 1, "root": 0,'
-        b' "nodes": [{"kind": "Op", "name": "os.system"}]}'
-    ),
+    "no pickle": _whole(b"{"),
+    "another node": _whole(pickle.dumps(Var("x", TensorType((2,), "float32")))),
+    "another function": _whole(pickle.dumps(os.getcwd)),
 }
 
 
@@ -221,6 +219,12 @@ def test_what_a_function_of_the_users_has_a_part_in_is_not_kept(folder: Path) ->
         trainable(text, memory_policy="none")
     finally:
         OPS.pop("relax.mine.kept")
+    assert not kept(folder)
+
+
+def test_a_result_that_holds_a_function_is_not_kept(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    kept_results._write(folder / "one.program", from_source(MODEL).with_attr("by", len), "")
     assert not kept(folder)
 
 
