@@ -83,6 +83,8 @@ class Plan:
     @cached_property
     def extra(self) -> int:
         """The flops of what is computed again."""
+        if "run" in vars(self):  # which tells
+            return sum(task.step.flops for task in self.run.tasks if task.again)
         return extra_flops(self.program, self.kept)
 
     @property

@@ -1,6 +1,6 @@
 """A program in the order in which it is written, with chosen values computed again, or later."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -132,8 +132,8 @@ class _Turn:
         first, second = (_waiting(task_of(step), moment) for moment in found)
         return _Turn(step, waits.latest, found, (first, second))
 
-    def task(self, copied: Collection[Var], late: bool) -> Task:
-        if all(var not in copied for var in self.step.inputs):
+    def task(self, copied: set[Var], late: bool) -> Task:
+        if copied.isdisjoint(self.step.inputs):
             return self.plain[late]
         return _waiting(task_of(self.step, copied), self.moments[late])
 
@@ -230,7 +230,7 @@ class _Copier:
         """What these compute: steps that wait for a moment, or read what does."""
         if self.dropped.isdisjoint(turn.step.inputs):
             return []
-        steps = list(self._missing(turn.step.inputs))
+        steps = self._missing(turn.step.inputs)
         depth, moment = self.program.depth, turn.latest
         # What they wait for lies behind more steps than they do: what only transposes a parameter,
         # say, tells nothing.
@@ -243,21 +243,21 @@ class _Copier:
                 found.append(step)
         return found
 
-    def _missing(self, needed: Iterable[Var]) -> Iterator[Step]:
+    def _missing(self, needed: Sequence[Var]) -> list[Step]:
         """What computes `needed`, the inputs of each step before it."""
-        pending = [(var, False) for var in reversed(tuple(needed))]
-        done: set[Var] = set()
+        dropped, copied, done = self.dropped, self.copied, dict[Var, Step]()
+        pending = [(var, False) for var in reversed(needed) if var in dropped]
         while pending:
             var, ready = pending.pop()
-            if var not in self.dropped or var in self.copied or var in done:
+            if var in copied or var in done:
                 continue
             step = self.program.step_of[var]
             if ready:
-                done.add(var)
-                yield step
+                done[var] = step
             else:
                 pending.append((var, True))
-                pending.extend((v, False) for v in reversed(step.inputs))
+                pending += [(other, False) for other in reversed(step.inputs) if other in dropped]
+        return list(done.values())
 
 
 def _waiting(task: Task, moment: Var | None) -> Task:

@@ -120,7 +120,9 @@ class _Finder:
         elif isinstance(get, TupleGetItem) and task.inputs and task.inputs[0] in self.parts:
             self.note(value, self.parts_of(get, dict(task.inputs)), after)
         elif value in self.unstored:
-            self.roots[value], self.after[value] = reads, after
+            self.roots[value] = reads
+            if after:
+                self.after[value] = after
             self.aligned[value] = self.over(task, reads)
             if not step.is_view or not self.computed.isdisjoint(task.inputs):
                 self.computed.add(value)
@@ -269,6 +271,8 @@ class _Finder:
 
     def waits(self, task: Task) -> tuple[Buffer, ...]:
         """What a task waits for: its own moment, and those of what is computed inside it."""
+        if not (self.after or task.waits):
+            return ()
         found = [buffer for value in task.inputs for buffer in self.after.get(value, ())]
         for wait in task.waits:
             found += self.roots.get((wait.moment, False), ())
