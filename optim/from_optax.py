@@ -165,7 +165,9 @@ class OptaxOptimizer(Optimizer):
             if jax.tree.structure(new_state) != treedef:
                 raise ValueError(
                     f"the optimizer {self.name} changes the structure of its state in a step, "
-                    "which a compiled step cannot"
+                    f"from {treedef} to {jax.tree.structure(new_state)}, and a compiled step "
+                    "cannot: have its `init` give all that its `update` does, or step it in a "
+                    "loop of your own with the gradients of relaxjax.value_and_grad"
                 )
             kept = map(_plain, jax.tree.leaves(new_state))
             return [new_params[n] for n in names], [*kept, *[jnp.bool(True)] * any(late)]
