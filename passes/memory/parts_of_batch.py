@@ -14,7 +14,7 @@ from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.trainable.sharding import Distribution
 
-from .batch.choosing import Axes, Parts, batches, counts, most_quick
+from .batch.choosing import Axes, Parts, batches, counts, counts_to_one, most_quick
 from .batch.kinds import MixedError
 from .batch.split_batch import batch_size, in_equal_parts, is_apart
 from .offload import peak_as_written
@@ -74,9 +74,7 @@ class InParts:
 
     def likely(self) -> Decided | None:
         """The first that keeps the limit as was predicted, plan by plan, in as few parts as do."""
-        apart = {
-            axes: [*counts(size, fewest=1)] for axes, size in _apart(self.mod, self.name).items()
-        }
+        apart = {axes: counts_to_one(size) for axes, size in _apart(self.mod, self.name).items()}
         for found in self.plans if apart else ():
             whole = rematerialized(self.mod, self.name, found.plan)
             for axes, numbers in apart.items():

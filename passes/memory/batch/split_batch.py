@@ -11,7 +11,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.inline import inline_functions, recursive
 from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import excerpt_of
@@ -211,18 +211,33 @@ class _Split:
         before: list[Binding] = []
         inside: list[Binding] = []
         after: list[Binding] = []
+        turned = self._turned()
         for binding in self.old.body.bindings():
             var, value = binding.var, binding.value
             if var in self.reading.early:
                 before.append(replace(binding, value=without_delay(value)))
             elif var not in self.reading.inside:
-                before.append(binding)
+                (inside if var in turned else before).append(binding)
             if var in self.reading.inside:
                 if not has(self.reading.kind(var), AFTER):
                     inside.append(binding)
                 elif var not in self.reading.early:
                     after.append(binding)
         return before, inside, after
+
+    def _turned(self) -> set[Var]:
+        """Matrices across that products of the loop alone read, which XLA does as they are.
+
+        What a loop is given is stored.
+        """
+        turned: set[Var] = set()
+        for binding in self.old.body.bindings():
+            is_product = operator_name(binding.value) == "lax.dot_general"
+            if not (is_product and binding.var in self.reading.inside):
+                turned.difference_update(free_vars(binding.value))
+            if operator_name(binding.value) == "lax.transpose":
+                turned.add(binding.var)
+        return turned.difference(free_vars(self.old.body.body))
 
     @cached_property
     def needed(self) -> list[Var]:

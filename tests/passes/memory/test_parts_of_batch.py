@@ -16,7 +16,13 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes import MemoryPlanError, Rematerialize
 from relaxjax.passes.memory import parts_of_batch
-from relaxjax.passes.memory.batch.choosing import Parts, batches, counts, most_quick
+from relaxjax.passes.memory.batch.choosing import (
+    Parts,
+    batches,
+    counts,
+    counts_to_one,
+    most_quick,
+)
 from relaxjax.passes.memory.parts_of_batch import split_as
 from relaxjax.passes.memory.planning import kept_counts
 from relaxjax.passes.memory.rematerialize import decided
@@ -105,6 +111,31 @@ def test_within_a_budget_a_part_may_be_one_sample() -> None:
     assert "length=4" in made.module(*given).script()
     chex.assert_trees_all_close(
         jax.jit(made)(*given), jax.value_and_grad(rowed)(*given), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_how_many_single_samples_are_tried() -> None:
+    """Of a hundred and some, where more parts of several samples are not."""
+    assert counts_to_one(4) == [2, 4]
+    assert counts_to_one(128) == [2, 4, 8, 16, 32, 64, 128]
+    assert counts_to_one(1024)[-1] == 64
+
+
+def test_gradients_of_large_matrices_are_within_a_budget_of_one_sample() -> None:
+    """Each part of more samples would have its gradient of a matrix beside the sum."""
+
+    def loss(params: Any, x: Any) -> Any:
+        for weight in params:
+            x = jnp.tanh(x @ weight)
+        return (x**2).mean()
+
+    rng = np.random.default_rng(0)
+    params = [0.1 * rng.normal(size=(96, 96)).astype("float32") for _ in range(4)]
+    given = params, rng.normal(size=(80, 96)).astype("float32")
+    made = relaxjax.value_and_grad(loss, memory_budget="20KiB")
+    assert "length=80" in made.module(*given).script()
+    chex.assert_trees_all_close(
+        jax.jit(made)(*given), jax.value_and_grad(loss)(*given), rtol=1e-4, atol=1e-6
     )
 
 

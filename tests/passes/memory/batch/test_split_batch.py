@@ -73,6 +73,35 @@ def test_a_perceptron() -> None:
     assert "length=4" in mod.script()
 
 
+def test_matrices_across_are_read_in_the_loop() -> None:
+    """What is computed before the loop is stored: XLA would copy the matrix."""
+
+    def loss(params: Any, x: Any) -> Any:
+        return ((jnp.tanh(x @ params["in"]) @ params["out"]) ** 2).mean()
+
+    params = {"in": normal(5, 7), "out": normal(7, 3, seed=1)}
+    mod = check_split(loss, params, normal(8, 5, seed=2), parts=4)
+    step = mod.script().partition("def part(")[2].partition("R.scan(")[0]
+    assert "L.transpose(params_out, permutation=[1, 0])" in step
+
+
+def test_a_matrix_across_that_others_read_is_made_once() -> None:
+    body = """
+    t = L.transpose(w, permutation=[1, 0])
+    e = L.exp(t)
+    p = L.dot_general(x, t, dimension_numbers=[[[1], [0]], [[], []]])
+    m = L.mul(p, L.reduce_sum(e, axes=[0, 1]))
+    return L.reduce_sum(m, axes=[0, 1])
+    """
+    mod = parse_main(body, x=(4, 3), w=(2, 3))
+    split = SplitBatch("main", 2, {"x": 0})(mod)
+    given = normal(4, 3), normal(2, 3, seed=1)
+    chex.assert_trees_all_close(
+        to_jax(split, "main")(*given), to_jax(mod, "main")(*given), rtol=1e-5
+    )
+    assert "L.transpose(" in split.script().partition("def part(")[0]
+
+
 def test_steps_of_a_recurrent_network_whose_batch_is_behind_them() -> None:
     def loss(params: Any, x: Any, y: Any) -> Any:
         def step(state: Any, row: Any) -> Any:
