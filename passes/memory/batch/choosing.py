@@ -34,10 +34,14 @@ Axes: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class Parts(NamedTuple):
-    """So many equal parts of a batch along some axes."""
+    """So many equal parts of a batch along some axes.
+
+    What samples need of all may be computed before, and `again` in the parts.
+    """
 
     number: int
     axes: Axes
+    again: bool = False
 
     def of(self, function: Function) -> tuple[int, dict[Var, int]]:
         """The same by the parameters of a function."""

@@ -139,6 +139,26 @@ def test_gradients_of_large_matrices_are_within_a_budget_of_one_sample() -> None
     )
 
 
+def test_samples_that_are_compared_are_computed_twice_within_a_budget() -> None:
+    def contrastive(params: Any, x: Any) -> Any:
+        for weight in params:
+            x = x + jnp.tanh(x @ weight)
+        rows = x[:, :8]
+        return -jnp.diagonal(jax.nn.log_softmax(rows @ rows.T)).mean()
+
+    params, x, _ = arguments()
+    given = params, x[:256].repeat(2, 1)[:, :WIDTH]
+    made = relaxjax.value_and_grad(contrastive, memory_budget="900KiB")
+    assert "length=" in made.module(*given).script()
+    compiled = jax.jit(made).lower(*given).compile()
+    memory = compiled.memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes <= 900 * 2**10
+    chex.assert_trees_all_close(
+        compiled(*given), jax.value_and_grad(contrastive)(*given), rtol=1e-4, atol=1e-6
+    )
+
+
 def test_a_budget_too_small_for_parts_tells_what_they_take() -> None:
     """A budget of that is kept, and less than it is not."""
     mod = relaxjax.value_and_grad(loss, memory_policy="none").module(*arguments())

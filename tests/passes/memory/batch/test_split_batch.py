@@ -85,20 +85,31 @@ def test_matrices_across_are_read_in_the_loop() -> None:
     assert "L.transpose(params_out, permutation=[1, 0])" in step
 
 
-def test_a_matrix_across_that_others_read_is_made_once() -> None:
-    body = """
+@pytest.mark.parametrize(
+    "read",
+    [
+        "m = L.mul(p, L.reduce_sum(L.exp(t), axes=[0, 1]))\nreturn L.reduce_sum(m, axes=[0])",
+        """
+        s = L.reduce_sum(p, axes=[0])
+        r = L.reshape(L.exp(s), new_sizes=[1, 3])
+        return L.dot_general(r, t, dimension_numbers=[[[1], [0]], [[], []]])
+        """,
+    ],
+    ids=["before", "after"],
+)
+def test_a_matrix_across_that_is_read_elsewhere_is_made_there(read: str) -> None:
+    """Before the loop, or by a product after it."""
+    start = """
     t = L.transpose(w, permutation=[1, 0])
-    e = L.exp(t)
     p = L.dot_general(x, t, dimension_numbers=[[[1], [0]], [[], []]])
-    m = L.mul(p, L.reduce_sum(e, axes=[0, 1]))
-    return L.reduce_sum(m, axes=[0, 1])
     """
-    mod = parse_main(body, x=(4, 3), w=(2, 3))
+    lines = [line.strip() for line in (start + read).strip().splitlines()]
+    mod = parse_main("\n".join(line for line in lines if line), x=(4, 3), w=(3, 3))
     split = SplitBatch("main", 2, {"x": 0})(mod)
-    given = normal(4, 3), normal(2, 3, seed=1)
-    chex.assert_trees_all_close(
-        to_jax(split, "main")(*given), to_jax(mod, "main")(*given), rtol=1e-5
-    )
+    well_formed(split)
+    given = normal(4, 3), normal(3, 3, seed=1)
+    found, wanted = (to_jax(one, "main")(*given) for one in (split, mod))
+    chex.assert_trees_all_close(found, wanted, rtol=1e-5)
     assert "L.transpose(" in split.script().partition("def part(")[0]
 
 
