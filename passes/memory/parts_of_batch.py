@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.trainable.sharding import Distribution
 
-from .batch.choosing import Axes, Parts, batches, counts, most_quick
+from .batch.choosing import Axes, Parts, batches, counts, counts_to_one, most_quick
 from .batch.kinds import MixedError
 from .batch.split_batch import batch_size, in_equal_parts, is_apart
 from .offload import peak_as_written
@@ -22,6 +23,10 @@ from .planning.decisions import Decided
 from .planning.planner import WORTH
 from .planning.recompute import rematerialized
 from .program.caller import Caller
+
+# Parts that are predicted to take more than this share of a limit exceed it as a rule: those of a
+# language model take 1.045 of what is predicted.
+_SPARE = 0.97
 
 
 class _Known(NamedTuple):
@@ -47,7 +52,7 @@ def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[De
         apart = _apart(mod, name) if apart is None else apart
         # The most parts, of the likeliest batch that saves enough: no other is tried then.
         numbers = {axes: max(counts(size, most), default=1) for axes, size in apart.items()}
-        wanted = [(axes, number) for axes, number in numbers.items() if number > 1]
+        wanted = [Parts(number, axes) for axes, number in numbers.items() if number > 1]
         known = _known(whole, name, caller, wanted)
         one = next((one for one in known if one.peak <= WORTH * peak), None)
         if one is not None:
@@ -60,7 +65,7 @@ def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[De
 class InParts:
     """Which of some plans keep a limit with the batch in parts, by what is `taken` of XLA's count.
 
-    `sizes` are what was taken.
+    `sizes` are what was taken. What took more than was predicted tells how much more others do.
     """
 
     mod: IRModule
@@ -70,20 +75,29 @@ class InParts:
     limit: int
     taken: Callable[[IRModule], int]
     sizes: list[int] = field(default_factory=list)
+    _share: float = 1.0  # that was taken of what was predicted
     _smallest: tuple[_Known, Decided] | None = None
 
     def likely(self) -> Decided | None:
-        """The first that keeps the limit as was predicted, plan by plan, in as few parts as do."""
-        apart = {
-            axes: [*counts(size, fewest=1)] for axes, size in _apart(self.mod, self.name).items()
-        }
-        for found in self.plans if apart else ():
+        """The first that keeps the limit as was predicted, plan by plan, in as few parts as do.
+
+        Where every batch is mixed, what it is mixed of may be computed before, and again.
+        """
+        apart, again = _apart(self.mod, self.name), False
+        if not apart:  # then of the likeliest one
+            apart, again = _apart(self.mod, self.name, again=True), True
+        wanted = [
+            [Parts(number, axes, again) for number in counts_to_one(size)]
+            for axes, size in apart.items()
+        ]
+        for found in self.plans if wanted else ():
             whole = rematerialized(self.mod, self.name, found.plan)
-            for axes, numbers in apart.items():
-                for one in _likely(whole, self.name, self.caller, axes, numbers, self.limit):
+            for numbers in wanted:
+                for one in _likely(whole, self.name, self.caller, numbers, self.limit):
                     if self._smallest is None or one.peak < self._smallest[0].peak:
                         self._smallest = one, found
-                    if one.peak <= self.limit and (kept := self._tried(one, found)) is not None:
+                    is_likely = one.peak * self._share <= self.limit
+                    if is_likely and (kept := self._tried(one, found)) is not None:
                         return kept
         return None
 
@@ -95,6 +109,7 @@ class InParts:
 
     def _tried(self, one: _Known, found: Decided) -> Decided | None:
         self.sizes.append(self.taken(one.split))
+        self._share = max(self._share, self.sizes[-1] / max(1, one.peak))
         if self.sizes[-1] > self.limit:
             return None
         return found._replace(limit=self.limit, parts=one.parts)
@@ -104,24 +119,23 @@ def _likely(
     whole: IRModule,
     name: str,
     caller: Caller | None,
-    axes: Axes,
-    numbers: Sequence[int],
+    numbers: Sequence[Parts],
     limit: int,
 ) -> Iterator[_Known]:
     """The parts of a batch that are predicted to keep a limit, few first; the most in any case.
 
     Fewer are not looked at where the most do not keep it. More parts are expected to take less: if
-    the fewest of all do not keep it, those that do are found by halving.
+    the fewest of all do not keep it, with something to spare, those that do are found by halving.
     """
     *fewer, most = numbers
 
     @cache
-    def known(number: int) -> _Known | None:
-        return next(_known(whole, name, caller, [(axes, number)]), None)
+    def known(number: Parts) -> _Known | None:
+        return next(_known(whole, name, caller, [number]), None)
 
-    def keeps(number: int) -> bool:
+    def keeps(number: Parts) -> bool:
         one = known(number)
-        return one is not None and one.peak <= limit
+        return one is not None and one.peak <= (limit if number == most else limit * _SPARE)
 
     if keeps(most):
         first = 0 if fewer and keeps(fewer[0]) else bisect_left(fewer, True, key=keeps)
@@ -134,34 +148,35 @@ def _likely(
 def split_as(mod: IRModule, name: str, parts: Parts) -> IRModule:
     """The module whose function takes its batch in these parts."""
     function = function_of(mod, name)
-    return mod.with_function(name, in_equal_parts(mod, function, *parts.of(function)))
+    split = in_equal_parts(mod, function, *parts.of(function), parts.again)
+    return mod.with_function(name, split)
 
 
-def _apart(mod: IRModule, name: str) -> dict[Axes, int]:
+def _apart(mod: IRModule, name: str, again: bool = False) -> dict[Axes, int]:
     """The axes of batches whose samples nothing mixes, and how many samples each has.
 
-    None where the batch may have its parts on several devices already.
+    What mixes those of the likeliest batch may be computed before, and `again` in parts. None where
+    the batch may have its parts on several devices already.
     """
     is_placed = Distribution.of(mod) is not None or not jax.sharding.get_abstract_mesh().empty
     if chosen_platform() != "cpu" or is_placed or has_several_cpus():
         return {}
     function = function_of(mod, name)
     found: dict[Axes, int] = {}
-    for axes in batches(function):
+    for axes in islice(batches(function), 1 if again else None):
         named, size = tuple((var.name, axis) for var, axis in axes.items()), batch_size(axes)
         # Whether they are mixed is so for any number of parts.
         few = next(counts(size, fewest=1), None)
-        if few is not None and is_apart(mod, function, few, axes):
+        if few is not None and is_apart(mod, function, few, axes, again):
             found[named] = size
     return found
 
 
 def _known(
-    mod: IRModule, name: str, caller: Caller | None, parts: Iterable[tuple[Axes, int]]
+    mod: IRModule, name: str, caller: Caller | None, parts: Iterable[Parts]
 ) -> Iterator[_Known]:
     """What is known of a module whose function takes its batch in some parts, where it can."""
-    for axes, number in parts:
-        one = Parts(number, axes)
+    for one in parts:
         with suppress(MixedError):
             split = split_as(mod, name, one)
             yield _Known(one, split, peak_as_written(split, name, caller))

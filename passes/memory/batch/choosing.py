@@ -22,6 +22,8 @@ _LEAST = 2**20
 _MOST_QUICK = 8
 # Of many samples, the peak is mostly that of the sums before.
 _MOST = 64
+# But for one at a time, of so many: gradients of matrices are computed inside of their sums then.
+_MOST_SINGLE = 256
 # Loops of so many steps, between which fewer bytes go than that, take as long for fewer samples:
 # two parts of a gated recurrent network take 0.78 of plain JAX's time for 0.66, and eight 1.20.
 _LONG, _FEW_BYTES, _MOST_OF_LONG = 16, 2**17, 2
@@ -32,10 +34,14 @@ Axes: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class Parts(NamedTuple):
-    """So many equal parts of a batch along some axes."""
+    """So many equal parts of a batch along some axes.
+
+    What samples need of all may be computed before, and `again` in the parts.
+    """
 
     number: int
     axes: Axes
+    again: bool = False
 
     def of(self, function: Function) -> tuple[int, dict[Var, int]]:
         """The same by the parameters of a function."""
@@ -63,6 +69,12 @@ def counts(size: int, most: int = _MOST, fewest: int = _FEWEST) -> Iterator[int]
     There are so many at the `most`, and a part has so many samples at the `fewest`.
     """
     return (count for count in range(2, min(most, size // fewest) + 1) if size % count == 0)
+
+
+def counts_to_one(size: int) -> list[int]:
+    """The same down to parts of one sample, which there may be some more of."""
+    found = [*counts(size, fewest=1)]
+    return [*found, size] if _MOST < size <= _MOST_SINGLE else found
 
 
 def most_quick(function: Function, peak: int) -> int:

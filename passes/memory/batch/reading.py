@@ -61,9 +61,9 @@ class Reading:
     """The kinds of the values of a function, those of its parameters being known.
 
     `inside` are the values that are computed in the loop over the parts: whatever depends on one.
-    What samples need of all samples is `known` before that, if it takes few bytes: what it is
-    computed of is `early`. A function that is the step of a loop is read within an `outer` reading.
-    There, `zeros` tells of parameters that are known to be zeros.
+    What samples need of all samples is `known` before that, if it takes few bytes, or fits a `room`
+    of more: what it is computed of is `early`. A function that is the step of a loop is read within
+    an `outer` reading. There, `zeros` tells of parameters that are known to be zeros.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Reading:
         params: Mapping[Var, Kind],
         outer: "Reading | None" = None,
         zeros: Mapping[Var, Zeros] | None = None,
+        room: int = 0,
     ) -> None:
         self.batch, self.outer, self.zeros = batch, outer, dict(zeros or {})
         self.kinds: MutableMapping[Var, Kind] = dict(params)
@@ -81,7 +82,7 @@ class Reading:
             self.kinds = ChainMap(dict(params), dict(outer.kinds))
             self.values = ChainMap({}, dict(outer.values))
             self.inside = {*params, *outer.inside}
-        self.room = _EARLY * sum(size_of(var) for var in self.inside)
+        self.room = max(room, _EARLY * sum(size_of(var) for var in self.inside))
         self.known: set[Var] = set()
         self.early: set[Var] = set()
         self.taken: dict[Var, Taken] = {}

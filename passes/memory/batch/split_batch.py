@@ -11,7 +11,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.inline import inline_functions, recursive
 from relaxjax.ir.module import IRModule, name_of
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import excerpt_of
@@ -26,13 +26,17 @@ from relaxjax.passes.operators.reduce_by_slices import reduced_by_slices
 from relaxjax.passes.simplification.apply_laws import rewritten
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
+from ..program.step import size_of
 from .choosing import batches
 from .kinds import AFTER, TOTAL, Along, Batch, Kind, MixedError, dims_of, has
 from .own_rows import OWN_ROWS
 from .reading import Reading, without_delay
+from .same_decisions import check_same_decisions
 from .whole_sums import with_whole_sums
 from .writing import PartWriter
 
+# What is computed before the loop and in it again takes less than such a part of all bytes.
+_AGAIN = 2
 # A sum over the parts would be rounded at each of them.
 _HALF = frozenset({"float16", "bfloat16"})
 
@@ -84,35 +88,44 @@ def SplitBatch(
 
 
 def in_equal_parts(
-    mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int]
+    mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int], again: bool = False
 ) -> Function:
     """The function with a loop over so many parts. A MixedError says what is not of one sample.
 
     Private functions of the module are a part of it. Sums that were written by slices are again.
+    What samples need of all may be much that is computed before the loop, and `again` in it.
     """
-    written = _split(mod, function, parts, axes).function()
+    written = _split(mod, function, parts, axes, again).function()
     renewed = remove_all_unused(canonical_bindings(renew(written, visible=True)[0]))
     return reduced_by_slices(renewed)
 
 
-def is_apart(mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int]) -> bool:
+def is_apart(
+    mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int], again: bool = False
+) -> bool:
     """Whether samples are not mixed, without writing a loop: that is so of any number of parts."""
     try:
-        _split(mod, function, parts, axes)
+        _split(mod, function, parts, axes, again)
     except MixedError:
         return False
     return True
 
 
-def _split(mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int]) -> "_Split":
+def _split(
+    mod: IRModule, function: Function, parts: int, axes: Mapping[Var, int], again: bool
+) -> "_Split":
     batch = Batch(batch_size(axes), parts)
     private = {name: f for name, f in mod.relax_functions().items() if f.global_symbol is None}
     for name in recursive(private):
         del private[name]
     plain = with_whole_sums(canonical_bindings(inline_functions(function, private)))
     plain = rewritten(plain, OWN_ROWS)
-    reading = Reading(batch, {param: Along(axis) for param, axis in axes.items()})
-    reading.read([*plain.body.bindings()])
+    bindings = [*plain.body.bindings()]
+    room = sum(size_of(binding.var) for binding in bindings) // _AGAIN if again else 0
+    reading = Reading(batch, {param: Along(axis) for param, axis in axes.items()}, room=room)
+    reading.read(bindings)
+    if again:
+        check_same_decisions(reading, bindings, plain.params)
     split = _Split(plain, reading, list(axes))
     for one in split.rows:  # what has no samples is not computed in the loop alone
         if not isinstance(one.kind, Along):
@@ -211,18 +224,38 @@ class _Split:
         before: list[Binding] = []
         inside: list[Binding] = []
         after: list[Binding] = []
+        turned = self._turned()
         for binding in self.old.body.bindings():
             var, value = binding.var, binding.value
             if var in self.reading.early:
                 before.append(replace(binding, value=without_delay(value)))
             elif var not in self.reading.inside:
-                before.append(binding)
+                (inside if var in turned else before).append(binding)
             if var in self.reading.inside:
                 if not has(self.reading.kind(var), AFTER):
                     inside.append(binding)
                 elif var not in self.reading.early:
                     after.append(binding)
         return before, inside, after
+
+    def _turned(self) -> set[Var]:
+        """Matrices across that products of the loop alone read, which XLA does as they are.
+
+        What a loop is given is stored.
+        """
+        turned: set[Var] = set()
+        for binding in self.old.body.bindings():
+            var, name = binding.var, operator_name(binding.value)
+            if name != "lax.dot_general" or not self._is_in_loop_alone(var):
+                turned.difference_update(free_vars(binding.value))
+            if name == "lax.transpose":
+                turned.add(var)
+        return turned.difference(free_vars(self.old.body.body))
+
+    def _is_in_loop_alone(self, var: Var) -> bool:
+        reading = self.reading
+        is_early, is_inside = var in reading.early, var in reading.inside
+        return is_inside and not is_early and not has(reading.kind(var), AFTER)
 
     @cached_property
     def needed(self) -> list[Var]:

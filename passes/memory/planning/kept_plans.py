@@ -83,8 +83,9 @@ def _parts(data: Any) -> Parts | None:
     """Parts as JSON has them."""
     if data is None:
         return None
-    number, axes = data
-    return Parts(int(number), tuple((str(name), int(axis)) for name, axis in axes))
+    number, axes, again = data
+    named = tuple((str(name), int(axis)) for name, axis in axes)
+    return Parts(int(number), named, bool(again))
 
 
 def _data(plan: Plan) -> dict[str, Any]:

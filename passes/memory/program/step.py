@@ -13,6 +13,7 @@ from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.span import Span
+from relaxjax.ir.tensor_types import static_dims
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import free_vars
 from relaxjax.ops.cost import cost_of
@@ -87,7 +88,8 @@ class Step:
     @found_once
     def pointwise(self) -> bool:
         """Whether XLA computes it inside what consumes it, if all of that is fusible."""
-        return self.op is not None and (self.op.fusion in _POINTWISE or self.waits)
+        fuses = self.op is not None and self.op.fusion in _POINTWISE
+        return fuses or self.waits or self.is_outer_product
 
     @found_once
     def is_elementwise(self) -> bool:
@@ -128,7 +130,7 @@ class Step:
     def fusible(self) -> bool:
         """Whether XLA computes inside it the pointwise values that it consumes."""
         fusible = self.op is not None and self.op.fusion in _FUSIBLE
-        return fusible or self.waits or self._name == "lax.reduce"
+        return fusible or self.waits or self._name == "lax.reduce" or self.is_outer_product
 
     @found_once
     def waits(self) -> bool:
@@ -164,7 +166,20 @@ class Step:
     @found_once
     def is_product(self) -> bool:
         """Whether it is a product of matrices, which XLA reads from the tensors that it takes."""
-        return self._name in _PRODUCTS
+        return self._name in _PRODUCTS and not self.is_outer_product
+
+    @found_once
+    def is_outer_product(self) -> bool:
+        """Whether it is a product that sums up nothing: XLA multiplies numbers that it broadcasts.
+
+        Such is the gradient of a matrix for one sample.
+        """
+        call = self.binding.value
+        if self._name != "lax.dot_general" or not isinstance(call, Call):
+            return False
+        dims = static_dims(call.args[0].ty)
+        summed = call.attrs["dimension_numbers"][0][0]
+        return dims is not None and all(dims[axis] == 1 for axis in summed)
 
     @found_once
     def is_written(self) -> bool:

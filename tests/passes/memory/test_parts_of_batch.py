@@ -16,7 +16,13 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import chosen_platform, has_several_cpus
 from relaxjax.passes import MemoryPlanError, Rematerialize
 from relaxjax.passes.memory import parts_of_batch
-from relaxjax.passes.memory.batch.choosing import Parts, batches, counts, most_quick
+from relaxjax.passes.memory.batch.choosing import (
+    Parts,
+    batches,
+    counts,
+    counts_to_one,
+    most_quick,
+)
 from relaxjax.passes.memory.parts_of_batch import split_as
 from relaxjax.passes.memory.planning import kept_counts
 from relaxjax.passes.memory.rematerialize import decided
@@ -105,6 +111,51 @@ def test_within_a_budget_a_part_may_be_one_sample() -> None:
     assert "length=4" in made.module(*given).script()
     chex.assert_trees_all_close(
         jax.jit(made)(*given), jax.value_and_grad(rowed)(*given), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_how_many_single_samples_are_tried() -> None:
+    """Of a hundred and some, where more parts of several samples are not."""
+    assert counts_to_one(4) == [2, 4]
+    assert counts_to_one(128) == [2, 4, 8, 16, 32, 64, 128]
+    assert counts_to_one(1024)[-1] == 64
+
+
+def test_gradients_of_large_matrices_are_within_a_budget_of_one_sample() -> None:
+    """Each part of more samples would have its gradient of a matrix beside the sum."""
+
+    def loss(params: Any, x: Any) -> Any:
+        for weight in params:
+            x = jnp.tanh(x @ weight)
+        return (x**2).mean()
+
+    rng = np.random.default_rng(0)
+    params = [0.1 * rng.normal(size=(96, 96)).astype("float32") for _ in range(4)]
+    given = params, rng.normal(size=(80, 96)).astype("float32")
+    made = relaxjax.value_and_grad(loss, memory_budget="20KiB")
+    assert "length=80" in made.module(*given).script()
+    chex.assert_trees_all_close(
+        jax.jit(made)(*given), jax.value_and_grad(loss)(*given), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_samples_that_are_compared_are_computed_twice_within_a_budget() -> None:
+    def contrastive(params: Any, x: Any) -> Any:
+        for weight in params:
+            x = x + jnp.tanh(x @ weight)
+        rows = x[:, :8]
+        return -jnp.diagonal(jax.nn.log_softmax(rows @ rows.T)).mean()
+
+    params, x, _ = arguments()
+    given = params, x[:256].repeat(2, 1)[:, :WIDTH]
+    made = relaxjax.value_and_grad(contrastive, memory_budget="900KiB")
+    assert "length=" in made.module(*given).script()
+    compiled = jax.jit(made).lower(*given).compile()
+    memory = compiled.memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes <= 900 * 2**10
+    chex.assert_trees_all_close(
+        compiled(*given), jax.value_and_grad(contrastive)(*given), rtol=1e-4, atol=1e-6
     )
 
 

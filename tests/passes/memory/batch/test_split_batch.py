@@ -73,6 +73,46 @@ def test_a_perceptron() -> None:
     assert "length=4" in mod.script()
 
 
+def test_matrices_across_are_read_in_the_loop() -> None:
+    """What is computed before the loop is stored: XLA would copy the matrix."""
+
+    def loss(params: Any, x: Any) -> Any:
+        return ((jnp.tanh(x @ params["in"]) @ params["out"]) ** 2).mean()
+
+    params = {"in": normal(5, 7), "out": normal(7, 3, seed=1)}
+    mod = check_split(loss, params, normal(8, 5, seed=2), parts=4)
+    step = mod.script().partition("def part(")[2].partition("R.scan(")[0]
+    assert "L.transpose(params_out, permutation=[1, 0])" in step
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "m = L.mul(p, L.reduce_sum(L.exp(t), axes=[0, 1]))\nreturn L.reduce_sum(m, axes=[0])",
+        """
+        s = L.reduce_sum(p, axes=[0])
+        r = L.reshape(L.exp(s), new_sizes=[1, 3])
+        return L.dot_general(r, t, dimension_numbers=[[[1], [0]], [[], []]])
+        """,
+    ],
+    ids=["before", "after"],
+)
+def test_a_matrix_across_that_is_read_elsewhere_is_made_there(read: str) -> None:
+    """Before the loop, or by a product after it."""
+    start = """
+    t = L.transpose(w, permutation=[1, 0])
+    p = L.dot_general(x, t, dimension_numbers=[[[1], [0]], [[], []]])
+    """
+    lines = [line.strip() for line in (start + read).strip().splitlines()]
+    mod = parse_main("\n".join(line for line in lines if line), x=(4, 3), w=(3, 3))
+    split = SplitBatch("main", 2, {"x": 0})(mod)
+    well_formed(split)
+    given = normal(4, 3), normal(3, 3, seed=1)
+    found, wanted = (to_jax(one, "main")(*given) for one in (split, mod))
+    chex.assert_trees_all_close(found, wanted, rtol=1e-5)
+    assert "L.transpose(" in split.script().partition("def part(")[0]
+
+
 def test_steps_of_a_recurrent_network_whose_batch_is_behind_them() -> None:
     def loss(params: Any, x: Any, y: Any) -> Any:
         def step(state: Any, row: Any) -> Any:
