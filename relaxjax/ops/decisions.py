@@ -33,7 +33,7 @@ def decisions(bindings: Iterable[Binding], given: Collection[Var]) -> frozenset[
         if all(v in drawn for v in floats):
             drawn.add(var)
         elif all(v in steady or v in drawn for v in floats):
-            if not _computes(value):
+            if not computes(value):
                 steady.add(var)
         elif _jumps(value, var.ty):
             found.add(var)
@@ -45,7 +45,7 @@ def has_floats(ty: Type | None) -> bool:
     return any(is_smooth(leaf.dtype) for _, leaf in tensors_in(ty))
 
 
-def _computes(value: object) -> bool:
+def computes(value: object) -> bool:
     """Whether numbers are computed that a kernel may round in its own way."""
     if not isinstance(value, Call):
         return not isinstance(value, Var | Constant | TupleGetItem)

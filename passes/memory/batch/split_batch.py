@@ -124,8 +124,7 @@ def _split(
     room = sum(size_of(binding.var) for binding in bindings) // _AGAIN if again else 0
     reading = Reading(batch, {param: Along(axis) for param, axis in axes.items()}, room=room)
     reading.read(bindings)
-    if again:
-        check_same_decisions(reading, bindings, plain.params)
+    check_same_decisions(reading, bindings, plain.params)
     split = _Split(plain, reading, list(axes))
     for one in split.rows:  # what has no samples is not computed in the loop alone
         if not isinstance(one.kind, Along):

@@ -85,3 +85,70 @@ def test_what_may_decide_otherwise_is_no_batch_in_parts(loss: Any) -> None:
     mod = relaxjax.value_and_grad(loss, memory_policy="none").module(PARAMS, normal(8, 32))
     function = mod[ADJOINT]
     assert not is_apart(mod, function, 4, {function.params[-1]: 0}, again=True)
+
+
+def scores(params: Any, x: Any) -> Any:
+    """One number for each sample, which is so small that all are computed early."""
+    return (vectors(params, x) ** 2).sum(1)
+
+
+def hardest(params: Any, x: Any) -> Any:
+    """The maximum in the loop is none of the scores there, if they are rounded otherwise."""
+    each = scores(params, x)
+    return each.max() + each.mean()
+
+
+def above_the_mean(params: Any, x: Any) -> Any:
+    each = scores(params, x)
+    return jnp.where(each >= each.mean(), each, 0).mean()
+
+
+def hardest_in_a_loop(params: Any, x: Any) -> Any:
+    each = scores(params, x)
+    most = jax.lax.stop_gradient(each.max())
+
+    def step(c: Any, _: Any) -> Any:
+        return jnp.where(c >= most, c, c / 2), None
+
+    return jax.lax.scan(step, each, length=2)[0].mean()
+
+
+def hardest_of_branches(params: Any, x: Any) -> Any:
+    each = scores(params, x)
+    most = jax.lax.stop_gradient(each.max())
+    return jax.vmap(lambda one: jax.lax.cond(one >= most, jnp.sin, jnp.cos, one))(each).mean()
+
+
+@pytest.mark.parametrize("loss", [hardest, above_the_mean, hardest_in_a_loop, hardest_of_branches])
+def test_samples_that_are_compared_with_all_are_no_batch_in_parts(
+    loss: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaxjax.passes.memory.batch.reading._EARLY", 1000)
+    with pytest.raises(MixedError):
+        split(loss, PARAMS, normal(8, 32, seed=5), again=False)
+
+
+def normalized(params: Any, x: Any) -> Any:
+    """Numbers of the data alone have the same bits before the loop and in it."""
+    gains = x[:, 0] - x[:, 0].mean()
+    each = scores(params, x) * gains / jnp.sqrt((gains**2).mean())
+    return jnp.minimum(each, 0.8).mean()
+
+
+def first(params: Any, x: Any) -> Any:
+    """A place is known of all, not a number."""
+    each = scores(params, x)
+    return jnp.where(jnp.arange(8) == each.argmax(), each, each / 2).mean()
+
+
+@pytest.mark.parametrize("loss", [normalized, first])
+def test_what_decides_once_may_read_what_is_known_of_all(
+    loss: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relaxjax.passes.memory.batch.reading._EARLY", 1000)
+    given = PARAMS, normal(8, 32, seed=5)
+    mod = split(loss, *given, again=False)
+    value, gradients = to_jax(mod, ADJOINT)(*jax.tree.leaves(given))
+    wanted = jax.value_and_grad(loss)(*given)
+    chex.assert_trees_all_close(value, wanted[0], rtol=1e-5)
+    chex.assert_trees_all_close(list(gradients), list(wanted[1]), rtol=1e-4, atol=1e-6)
