@@ -91,7 +91,11 @@ def test(options: list[str]) -> int:
 
 
 def run_tests(
-    python: Path, options: list[str], cwd: Path = ROOT, env: Mapping[str, str] = os.environ
+    python: Path,
+    options: list[str],
+    cwd: Path = ROOT,
+    env: Mapping[str, str] = os.environ,
+    which: str = "not as_users",
 ) -> int:
     """Run the tests, and by themselves those that compile as users do, with XLA's own flags."""
     # Each process compiles else all the Python that it reads: half of a worker's start.
@@ -99,7 +103,7 @@ def run_tests(
     if "-m" in options:
         return call([python, *PYTEST, *options], cwd, env)
     print("--- compiled quickly", flush=True)
-    found = [call([python, *PYTEST, "-m", "not as_users", *options], cwd, env)]
+    found = [call([python, *PYTEST, "-m", which, *options], cwd, env)]
     print("--- compiled as for users", flush=True)
     env = {**env, "XLA_FLAGS": ""}
     found += [call([python, *PYTEST, "-m", "as_users", *options], cwd, env)]
@@ -176,7 +180,10 @@ def heard(check: Command) -> tuple[int, str, float]:
 
 
 def wheel(options: list[str]) -> int:
-    """Test the package as a user gets it: from a wheel, with no checkout in reach."""
+    """Test the package as a user gets it: from a wheel, with no checkout in reach.
+
+    Slow tests but for smokes are left to `.ci/full`.
+    """
     with tempfile.TemporaryDirectory(prefix="relaxjax-") as temporary:
         work = Path(temporary)
         built = build(work)
@@ -191,7 +198,7 @@ def wheel(options: list[str]) -> int:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         installed = "import relaxjax, sys; sys.exit(not relaxjax.__file__.startswith(sys.prefix))"
         checked_call([python, "-c", installed], away, env)
-        return run_tests(python, options, away, env)
+        return run_tests(python, options, away, env, which="fast or smoke")
 
 
 def check_wheel(built: Path) -> None:

@@ -1,7 +1,8 @@
-"""The fast part of the tests, `-m fast`: what most faults are caught by, in less than two minutes.
+"""The fast part of the tests, `-m fast`: what most faults are caught by, in a few minutes.
 
-It leaves out the tests that are listed in `slow.txt`, those that compile as for users, and of a
-long table two cases in three. The list is made anew from the durations of a whole run:
+It leaves out what the suite leaves out, the tests that are listed in `slow.txt`, those that compile
+as for users, and of a long table two cases in three. Tests of differentiation all stay. The list is
+made anew from the durations of a whole run:
 
     RELAXJAX_ROWS=all python -m pytest -n 2 --junitxml=durations.xml
     python tests/fast_part.py durations.xml > tests/slow.txt
@@ -23,6 +24,8 @@ SLOW = TESTS / "slow.txt"
 # A test is slow where one of its cases, in the mean, takes more than this share of the whole run:
 # a tenth of a second where nothing else runs, and the same tests where the machine is busy.
 _SLOW = 1 / 11_000
+# Tests in this folder are never slow: a wrong gradient is the worst fault.
+_STAY = "passes/differentiation/"
 # A table of more cases than this is long, and one case in so many stands for the others.
 _LONG, _ONE_IN = 100, 3
 
@@ -84,7 +87,7 @@ def listed(junit: Path) -> str:
     limit = _SLOW * sum(map(sum, seconds.values()))
     names = defaultdict[str, list[str]](list)
     for (path, name), times in sorted(seconds.items()):
-        if sum(times) > limit * len(times):
+        if sum(times) > limit * len(times) and not path.startswith(_STAY):
             names[path].append(name)
     return "\n".join(" ".join([path, *found]) for path, found in names.items())
 

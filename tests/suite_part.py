@@ -1,8 +1,8 @@
 """What `python3 dev.py test` tries: all but what `.ci/full` alone tries, always the same.
 
 It leaves out rows of long tables (`long_tables.py`), and long tests whose lines others execute
-(`long_tests.py`). All is tried where somebody asks for a file or a name, by `-m fast` (which has a
-choice of its own), with RELAXJAX_ROWS=all, and where the tests are full.
+(`long_tests.py`). All is tried where somebody asks for a file or a name, with RELAXJAX_ROWS=all,
+and where the tests are full.
 """
 
 import os
@@ -31,6 +31,5 @@ def left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 def has_all(config: pytest.Config) -> bool:
     """Whether this run is to try all of what it is asked for."""
-    chosen = config.option.keyword or "fast" in config.option.markexpr
     narrow = not all(Path(config.invocation_params.dir, arg).is_dir() for arg in config.args)
-    return bool(FULL or os.environ.get("RELAXJAX_ROWS") == "all" or chosen or narrow)
+    return bool(FULL or os.environ.get("RELAXJAX_ROWS") == "all" or config.option.keyword or narrow)

@@ -152,6 +152,12 @@ def test_what_opens_pages_is_installed_where_it_is_asked_for(dev: ModuleType) ->
     assert "playwright" in dev.commands[-3]
 
 
+def test_a_part_of_the_tests_goes_before_those_that_compile_as_users(dev: ModuleType) -> None:
+    assert dev.run_tests(Path("python"), ["--durations", "20"], which="fast or smoke") == 0
+    marks = [words[words.index("-m", 2) + 1] for words in dev.commands[-2:]]
+    assert marks == ["fast or smoke", "as_users"]
+
+
 @pytest.mark.parametrize(
     ("statuses", "whole"), [((0, 0), 0), ((1, 0), 1), ((0, 1), 1), ((0, 5), 0), ((5, 5), 5)]
 )

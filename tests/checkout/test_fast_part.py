@@ -19,6 +19,7 @@ def test_the_list_has_what_takes_long_in_the_mean(tmp_path: Path) -> None:
         <testcase classname="tests.ops.test_a" name="test_longer" time="0.4"/>
         <testcase classname="tests.ops.test_a" name="test_longest" time="0.7"/>
         <testcase classname="tests.ops.test_a" name="test_short[0]" time="0.0003"/>
+        <testcase classname="tests.passes.differentiation.test_a" name="test_long" time="0.7"/>
         <testcase classname="tests.test_b" name="test_long" time="0.6"/>
         <testcase classname="tests.test_c" name="test_rather_long" time="0.4"/>
         </testsuite></testsuites>""")

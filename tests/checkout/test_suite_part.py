@@ -25,7 +25,7 @@ def test_other_rows(row):
         (["test_table.py"], "", 80),
         (["test_table.py::test_rows"], "", 40),
         (["-k", "rows"], "", 80),
-        (["-m", "not fast"], "", 80),
+        (["-m", "not fast"], "", 44),
         ([], "RELAXJAX_ROWS", 80),
         ([], "RELAXJAX_FULL", 80),
     ],

@@ -16,6 +16,7 @@ def accuracies(printed: str) -> list[float]:
     return [float(found) for found in re.findall(r"accuracy +([\d.]+)%", printed)]
 
 
+@pytest.mark.smoke
 def test_the_demo_reads_digits_and_saves_what_it_learnt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

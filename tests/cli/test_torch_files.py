@@ -23,6 +23,7 @@ def data(tmp_path: Path) -> str:
     return str(tmp_path / "data.npz")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("half", [[], ["--half", "bfloat16"]])
 def test_a_training_begins_with_the_weights_of_the_file(
     data: str, half: list[str], tmp_path: Path

@@ -15,6 +15,7 @@ from relaxjax.datasets import idx
 from relaxjax.training.saving.checkpoint import module
 
 
+@pytest.mark.smoke
 def test_digits_in_a_process_of_its_own(model: Path) -> None:
     command = [sys.executable, "-m", "relaxjax", "train", str(model), "--data", "digits"]
     options = ["--lr", "0.01", "--epochs", "2", "--out", str(model.parent / "run"), "--export"]

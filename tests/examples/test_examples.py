@@ -48,6 +48,7 @@ BESIDE_OTHERS = {
 LONG = {"diffusion_unet", "small_llama"}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", SETTINGS)
 def test_an_example_does_what_it_is_for(name: str) -> None:
     if name in LONG and not FULL:

@@ -23,6 +23,7 @@ if FULL:
     MODELS += [(name, "params_w0") for name in ("devices", "shards", "processes")]
 
 
+@pytest.mark.smoke
 @pytest.mark.skipif(
     sys.platform != "linux", reason="children are forks, which not all platforms bear"
 )
