@@ -30,7 +30,9 @@ def check_same_decisions(
     would equal no longer. What runs functions is not looked into, so it counts as a decision.
     """
     decided = decisions(bindings, given)
-    same, of_all, twice = {*given, *reading.known}, set(reading.known), set[Var]()
+    same = {*given, *reading.known}  # floats that have the same bits in both places
+    of_all = set(reading.known)  # what depends on a number that all samples make
+    twice = set[Var]()  # what depends on floats that are computed in both places
     for binding in bindings:
         var, value = binding.var, binding.value
         is_early, kind = var in reading.early, reading.kind(var)

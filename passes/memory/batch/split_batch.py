@@ -56,8 +56,9 @@ def SplitBatch(
 
     That is so where each value is of one sample, or a sum over all of them of which no value of a
     sample is computed. What samples need of all, such as how many words count, is computed before
-    if that takes few bytes. Anything else is an error, which names the value: a batch norm takes
-    the mean of a batch, and a contrastive loss compares its samples.
+    if that takes few bytes, and if no sample is compared with it: rounded otherwise in a part, the
+    largest would be none of them. Anything else is an error, which names the value: a batch norm
+    takes the mean of a batch, and a contrastive loss compares its samples.
 
     Where samples are is followed through the program, reshapes and loops included. The function is
     to be legalised, and its sizes are numbers. Sums are rounded in another order, and those of half

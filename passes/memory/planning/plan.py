@@ -83,7 +83,7 @@ class Plan:
     @cached_property
     def extra(self) -> int:
         """The flops of what is computed again."""
-        if "run" in vars(self):  # which tells
+        if "run" in vars(self):  # its tasks are there, and tell it
             return sum(task.step.flops for task in self.run.tasks if task.again)
         return extra_flops(self.program, self.kept)
 

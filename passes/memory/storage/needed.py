@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from relaxjax.ir.expr import Call, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Tuple, TupleGetItem, Var
 from relaxjax.ir.walk import used_vars
 
 from ..program.program import Program
@@ -30,9 +30,7 @@ def _single_parts(tasks: Iterable[Task]) -> list[Task]:
     found = []
     for task in tasks:
         value = task.step.binding.value
-        if type(value) is Call:  # most are
-            pass
-        elif isinstance(value, Tuple):
+        if isinstance(value, Tuple):
             tuples[task.value] = value, dict(task.inputs)
         elif isinstance(value, TupleGetItem) and task.inputs and task.inputs[0] in tuples:
             written, again = tuples[task.inputs[0]]
