@@ -12,7 +12,6 @@ import jax
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import chosen_platform, has_several_cpus
-from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.trainable.sharding import Distribution
 
 from .batch.choosing import Axes, Parts, batches, counts, counts_to_one, most_quick
@@ -46,7 +45,7 @@ def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[De
     apart: dict[Axes, int] | None = None
     for found in plans:
         whole = rematerialized(mod, name, found.plan)
-        most = most_quick(function_of(whole, name), found.plan.peak)
+        most = most_quick(whole[name], found.plan.peak)
         if most < 2:
             continue
         apart = _apart(mod, name) if apart is None else apart
@@ -147,7 +146,7 @@ def _likely(
 
 def split_as(mod: IRModule, name: str, parts: Parts) -> IRModule:
     """The module whose function takes its batch in these parts."""
-    function = function_of(mod, name)
+    function = mod[name]
     split = in_equal_parts(mod, function, *parts.of(function), parts.again)
     return mod.with_function(name, split)
 
@@ -161,7 +160,7 @@ def _apart(mod: IRModule, name: str, again: bool = False) -> dict[Axes, int]:
     is_placed = Distribution.of(mod) is not None or not jax.sharding.get_abstract_mesh().empty
     if chosen_platform() != "cpu" or is_placed or has_several_cpus():
         return {}
-    function = function_of(mod, name)
+    function = mod[name]
     found: dict[Axes, int] = {}
     for axes in islice(batches(function), 1 if again else None):
         named, size = tuple((var.name, axis) for var, axis in axes.items()), batch_size(axes)

@@ -271,7 +271,7 @@ def planned(mod: IRModule, name: str, found: Decided) -> IRModule:
     if found.parts is not None:
         changed = split_as(changed, name, found.parts)
     if found.limit is not None:
-        function = function_of(changed, name).with_attr(MEMORY_BUDGET, found.limit)
+        function = changed[name].with_attr(MEMORY_BUDGET, found.limit)
         changed = changed.with_function(name, function)
     return made_for(changed, goes_by)
 
@@ -284,7 +284,7 @@ def _figure(mod: IRModule, name: str, caller: Caller | None) -> Figure:
 
     def figure(plan: Plan) -> int:
         whole = rematerialized(mod, name, plan)
-        return kept().of(function_of(whole, name), lambda: temporary_bytes_of(whole, name, caller))
+        return kept().of(whole[name], lambda: temporary_bytes_of(whole, name, caller))
 
     return figure
 

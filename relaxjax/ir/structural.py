@@ -59,12 +59,14 @@ def structural_hash(node: Any) -> int:
 
 def _stable_bytes(token: Any) -> bytes:
     """The same bytes for equal tokens in every process."""
+    if type(token) is str:  # as most are
+        return repr(token).encode() + b"\n"
     if isinstance(token, Constant):
         return f"Constant {token.dtype} {token.data.shape} ".encode() + token.data.tobytes()
     if isinstance(token, IndexMap):  # whatever its parameters are called
         return f"IndexMap {token.ndim} {token.outputs!r}\n".encode()
-    known = isinstance(token, str | SymbolicExpr)
-    return repr(token if known else type(token)).encode() + b"\n"
+    known = token if isinstance(token, SymbolicExpr) else type(token)
+    return repr(known).encode() + b"\n"
 
 
 def _difference(lhs: Any, rhs: Any, map_free_vars: bool) -> tuple[Place, Place] | None:

@@ -57,21 +57,26 @@ class _Least:
         users = {var: tuple(s.var for s in steps) for var, steps in program.users.items()}
         after = _reached(program.steps[::-1], bit, users)
         needed = sum(bit[var] for var in program.results if var in bit)
-        once = [s.var for s in program.backward if _is_kernel(s)]
-        reads = {var: sum(bit[user] for user in set(users.get(var, ()))) for var in once}
+        once = sum(bit[s.var] for s in program.backward if _is_kernel(s))
+        read = {s.var: sum(bit[var] for var in {*s.inputs} if var in bit) for s in program.steps}
+        read_after = _reached(program.steps[::-1], read, users)
         self.bound = Bound()
         for step in program.steps:
             if not after[step.var] & needed:
                 continue
             self._consider(self._inside(step))
-            across = [
-                var
-                for var in once
-                if before[step.var] & bit[var] and reads[var] & after[step.var] & ~bit[var]
-            ]
+            across = self._of_bits(once & before[step.var] & read_after[step.var])
             own = [*step.inputs, step.var] if _is_kernel(step) else []
             if own or across:
                 self._consider(self._at(step, [*own, *across]))
+
+    def _of_bits(self, bits: int) -> list[Var]:
+        """The values whose places are the bits of a number."""
+        found = []
+        while bits:
+            found.append(self.program.steps[(bits & -bits).bit_length() - 1].var)
+            bits &= bits - 1
+        return found
 
     def _consider(self, bound: Bound) -> None:
         self.bound = max(self.bound, bound, key=lambda bound: bound.bytes)
@@ -126,7 +131,7 @@ class _Least:
 def _reached(
     steps: Collection[Step], bit: Mapping[Var, int], of: Mapping[Var, Collection[Var]]
 ) -> dict[Var, int]:
-    """What each step leads to, itself too, as the bits of a number."""
+    """What each step leads to, with its own, as the bits of a number."""
     found: dict[Var, int] = {}
     for step in steps:
         bits = bit[step.var]

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.ops.platform import chosen_platform
-from relaxjax.passes.differentiation.gradient import function_of
 
 from ..batch.choosing import Parts
 from ..program.step import MemoryPlanError
@@ -98,7 +97,7 @@ def _plan_without_cost(forms: Forms, everything: Plan, chooser: Chooser) -> tupl
     if everything.peak >= LARGE:
         way, plan = _followed(forms, "free", forms.chooser(forms.mod))
         return way.planner, plan
-    is_lean = everything.program.function is not function_of(forms.mod, forms.name)
+    is_lean = everything.program.function is not forms.mod[forms.name]
     planner = (chooser if is_lean else forms.chooser(forms.tied)).planner
     return planner, planner.light
 

@@ -9,7 +9,6 @@ from itertools import islice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
 from relaxjax.ops.platform import chosen_platform
-from relaxjax.passes.differentiation.gradient import function_of
 
 from ..loops.lean_loops import with_lean_loops
 from ..program.caller import Caller
@@ -110,7 +109,7 @@ class Forms:
         """Whether a form has the values that are decided, as the program has them."""
 
         def values(mod: IRModule) -> set[tuple[str, Type | None]]:
-            bindings = function_of(mod, self.name).body.bindings()
+            bindings = mod[self.name].body.bindings()
             return {(b.var.name, b.var.ty) for b in bindings if b.var.name in self.decided}
 
         return values(self.mod) == values(other)

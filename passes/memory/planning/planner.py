@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from relaxjax.ir.expr import Var
 
@@ -30,7 +30,7 @@ _SMALLER = 64
 # So many steps are few enough for a search of single values, which may try so many plans.
 _SMALL = 64
 _TRIES = 3000
-# And so many are that many that a plan takes tenths of a second to look at: fewer are tried.
+# And so many are that many that fewer plans are tried.
 _LARGE = 2000
 # So many steps may be looked at where plans with one value less are tried, one plan after another.
 _TRIES_OF_STEPS = 60_000
@@ -166,18 +166,26 @@ class Planner:
         """The plan that computes least again among those found whose peak is in the budget."""
         if self.none.peak <= budget:
             return self.none
-        fitting = [plan for plan in self.candidates if plan.peak <= budget]
-        if all(plan.extra > FREE * self.total for plan in fitting):
-            fitting += [plan for plan in self.ordered if plan.peak <= budget]
+        cheapest = self._cheapest_within(budget)
         if self._is_small:
-            found = self._searched(budget, [*fitting, self.minimal])
+            found = self._searched(budget, [*cheapest, self.minimal])
             return found if found.peak <= budget else None
-        if not fitting:
-            return None
-        most = 1 if self._is_large else _RELAXED
-        cheapest = sorted(fitting, key=lambda plan: (plan.extra, plan.peak))[:most]
         relaxed = [self._relaxed(plan, lambda p: p.peak <= budget) for plan in cheapest]
-        return min((*cheapest, *relaxed), key=lambda plan: (plan.extra, plan.peak))
+        return min((*cheapest, *relaxed), key=_by_extra, default=None)
+
+    def _cheapest_within(self, budget: int) -> list[Plan]:
+        """The plans that compute least again among those that keep a budget: all of a small one.
+
+        Those that compute more again are not placed, which takes longer than to make them.
+        """
+        most = 1 if self.is_large else None if self._is_small else _RELAXED
+        by_extra = sorted(self.candidates, key=lambda plan: plan.extra)
+        cheapest = list(islice((plan for plan in by_extra if plan.peak <= budget), most))
+        if all(plan.extra > FREE * self.total for plan in cheapest):
+            are_enough = len(cheapest) > 0 and self.is_large
+            orders = self._first_ordered if are_enough else self.ordered
+            cheapest += [plan for plan in orders if plan.peak <= budget]
+        return sorted(cheapest, key=_by_extra)[:most]
 
     def with_spare_room(self, plan: Plan, most: int) -> Plan:
         """`plan` with more kept: what hardly raises its peak, and to no more than `most`."""
@@ -198,7 +206,8 @@ class Planner:
         return len(self.program.steps) <= _SMALL
 
     @property
-    def _is_large(self) -> bool:
+    def is_large(self) -> bool:
+        """Whether it takes tenths of a second to look at a plan."""
         return len(self.program.steps) > _LARGE
 
     def _searched(self, budget: int, starts: Sequence[Plan]) -> Plan:
@@ -218,8 +227,14 @@ class Planner:
     @cached_property
     def ordered(self) -> list[Plan]:
         """Plans that compute nothing again, little, and much, with values that wait for others."""
-        plans = [self.waiting, self._at_once, self.balanced, min(self.candidates, key=_by_peak)]
-        return [ordered(plan) for plan in dict.fromkeys(plans)]
+        little = {self.waiting, self._at_once}
+        much = dict.fromkeys([self.balanced, min(self.candidates, key=_by_peak)])
+        return self._first_ordered + [ordered(plan) for plan in much if plan not in little]
+
+    @cached_property
+    def _first_ordered(self) -> list[Plan]:
+        """The first of them, which compute nothing again, or little."""
+        return [ordered(plan) for plan in dict.fromkeys((self.waiting, self._at_once))]
 
     def _least_kept(self, plan: Plan, most_extra: int, wanted: frozenset[Var]) -> Plan:
         """`plan` with the least more of `wanted` kept with which it computes no more again."""
@@ -315,7 +330,7 @@ class Planner:
                 if inside:
                     kept |= boundaries.crossing(min(inside, key=boundaries.widths.__getitem__))
             yield frozenset(kept)
-            count += max(1, count // (2 if self._is_large else 4))
+            count += max(1, count // (2 if self.is_large else 4))
 
     def _relaxed(self, plan: Plan, fits: Callable[[Plan], bool]) -> Plan:
         """`plan` with more kept, what saves most flops a byte first, as long as it fits.
@@ -325,7 +340,7 @@ class Planner:
         """
         worth, start = self._worth_keeping(plan, self.none.kept | self._at_once.kept), plan.kept
         least, most = 0, len(worth)
-        apart, singly = (most // 64, 0) if self._is_large else (0, _TRIED_SINGLY)
+        apart, singly = (most // 64, 0) if self.is_large else (0, _TRIED_SINGLY)
         while most - least > apart:
             count = (least + most + 1) // 2
             more = self._keeping(plan, start | {step.var for step in worth[:count]})
@@ -348,6 +363,10 @@ def in_order(plan: Plan) -> Plan:
 
 def _by_peak(plan: Plan) -> tuple[int, int]:
     return plan.peak, plan.extra
+
+
+def _by_extra(plan: Plan) -> tuple[int, int]:
+    return plan.extra, plan.peak
 
 
 def _dear_sums(steps: Iterable[Step]) -> frozenset[Var]:

@@ -9,6 +9,8 @@ from .planner import Planner
 
 # The plans that budgets are met by lie so many steps apart, from everything kept to the least.
 _RUNGS = 16
+# And so much less is each peak of a large program, whose least it takes seconds to find.
+_LESS = 0.88
 # So many of the smallest plans are tried for a limit that none is expected to keep.
 _SMALLEST = 2
 
@@ -52,9 +54,11 @@ class Chooser:
         for first in (planner.none, planner.waiting, planner.free):
             if self._may_fit(first.peak, limit):
                 yield first
-        none, least = planner.none.peak, planner.smallest[0].peak
+        none, less = planner.none.peak, _LESS
+        if not planner.is_large:
+            less = (planner.smallest[0].peak / max(none, 1)) ** (1 / _RUNGS)
         for rung in range(1, _RUNGS):
-            target = int(none * (least / max(none, 1)) ** (rung / _RUNGS))
+            target = int(none * less**rung)
             plan = planner.within(target) if self._may_fit(target, limit) else None
             if plan is not None:
                 yield plan

@@ -107,6 +107,24 @@ def test_what_is_dear_and_small_is_kept() -> None:
     assert not again[get_op("lax.rsqrt")]
 
 
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_budget_places_no_plan_that_computes_more_again(
+    is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mod, limits = norms(), "relaxjax.passes.memory.planning.planner."
+    program = Program.of(mod["main_adjoint"], mod, "main_adjoint")
+    monkeypatch.setattr(f"{limits}_SMALL", 8)
+    monkeypatch.setattr(f"{limits}_LARGE", 16 if is_large else 2000)
+    planner = Planner(program)
+    plan = planner.within(int(0.75 * planner.none.peak))
+    assert plan is not None
+    least, *others = sorted(planner.candidates, key=lambda plan: plan.extra)
+    assert plan.extra <= least.extra or least.peak > 0.75 * planner.none.peak
+    unplaced = [other for other in others if "run" not in vars(other)]
+    assert unplaced
+    assert all(other.extra >= plan.extra for other in unplaced)
+
+
 def depthwise_adjoint(size: int) -> IRModule:
     """That of a depthwise convolution with such a kernel, whose result it needs, legalised."""
     attrs = f'padding={size // 2}, groups=4, data_layout="NHWC"'

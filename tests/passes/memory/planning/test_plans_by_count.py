@@ -28,6 +28,7 @@ class Planner:
     half: Plan
     smallest: list[Plan]
     program: Any = None
+    is_large: bool = False
 
     @property
     def waiting(self) -> Plan:
@@ -64,6 +65,20 @@ PLANNER = Planner(Plan(1000), Plan(500), [Plan(300), Plan(400)])
 )
 def test_what_is_expected_to_be_too_much_is_not_compiled(limit: int, peaks: list[int]) -> None:
     assert tried(PLANNER, limit, 100, {}) == peaks
+
+
+def test_the_least_of_a_large_program_is_not_looked_for() -> None:
+    """That takes seconds. Each plan on the way is smaller by a share."""
+    asked: list[int] = []
+
+    class Large(Planner):
+        def within(self, target: int) -> Plan | None:
+            asked.append(target)
+            return Plan(target) if target > 500 else None
+
+    planner = Large(Plan(1000), Plan(990), smallest=[], is_large=True)
+    assert tried(planner, 800, 100, {}) == [1000, 681]
+    assert asked == [681]  # of 880, 774 and 681, the first that may take 800 with the 100 beyond
 
 
 class Forms:
