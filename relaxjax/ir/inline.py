@@ -57,7 +57,7 @@ def inline_functions(function: Function, function_map: Mapping[Any, Function]) -
     bodies: dict[str, Function] = {}
     for name in callees_first(named, [var.name for var in global_vars(function)]):
         bodies[name] = inlined_into(named[name], bodies)
-    return inlined_into(function, bodies)
+    return inlined_into(function, bodies) if bodies else function
 
 
 def inlined_into(function: Function, bodies: Functions) -> Function:
