@@ -42,21 +42,23 @@ def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[De
     A part computes nothing again that its plan does not: the first plans are preferred.
     """
     best, peak = plans[-1], plans[-1].plan.peak
-    apart: dict[Axes, int] | None = None
+    sizes: dict[Axes, int] | None = None  # of the batches that may be taken so
     for found in plans:
         whole = rematerialized(mod, name, found.plan)
         most = most_quick(whole[name], found.plan.peak)
         if most < 2:
             continue
-        apart = _apart(mod, name) if apart is None else apart
-        # The most parts, of the likeliest batch that saves enough: no other is tried then.
-        numbers = {axes: max(counts(size, most), default=1) for axes, size in apart.items()}
-        wanted = [Parts(number, axes) for axes, number in numbers.items() if number > 1]
-        known = _known(whole, name, caller, wanted)
-        one = next((one for one in known if one.peak <= WORTH * peak), None)
-        if one is not None:
-            best, peak = found._replace(parts=one.parts), one.peak
-            apart = {axes: size for axes, size in apart.items() if axes == one.parts.axes}
+        sizes = _sizes(mod, name) if sizes is None else sizes
+        for axes, size in list(sizes.items()):
+            # The most parts, of the likeliest batch that saves enough: no other is tried then.
+            number = max(counts(size, most), default=1)
+            known = _known(whole, name, caller, Parts(number, axes)) if number > 1 else None
+            if number > 1 and known is None:
+                del sizes[axes]
+            if known is not None and known.peak <= WORTH * peak:
+                best, peak = found._replace(parts=known.parts), known.peak
+                sizes = {axes: size}
+                break
     return best
 
 
@@ -130,7 +132,7 @@ def _likely(
 
     @cache
     def known(number: Parts) -> _Known | None:
-        return next(_known(whole, name, caller, [number]), None)
+        return _known(whole, name, caller, number)
 
     def keeps(number: Parts) -> bool:
         one = known(number)
@@ -151,31 +153,35 @@ def split_as(mod: IRModule, name: str, parts: Parts) -> IRModule:
     return mod.with_function(name, split)
 
 
-def _apart(mod: IRModule, name: str, again: bool = False) -> dict[Axes, int]:
-    """The axes of batches whose samples nothing mixes, and how many samples each has.
+def _sizes(mod: IRModule, name: str) -> dict[Axes, int]:
+    """The axes of the batches that a function may have, and how many samples each has.
 
-    What mixes those of the likeliest batch may be computed before, and `again` in parts. None where
-    the batch may have its parts on several devices already.
+    None where the batch may have its parts on several devices already.
     """
     is_placed = Distribution.of(mod) is not None or not jax.sharding.get_abstract_mesh().empty
     if chosen_platform() != "cpu" or is_placed or has_several_cpus():
         return {}
-    function = mod[name]
-    found: dict[Axes, int] = {}
-    for axes in islice(batches(function), 1 if again else None):
-        named, size = tuple((var.name, axis) for var, axis in axes.items()), batch_size(axes)
+    found = batches(mod[name])
+    return {tuple((v.name, at) for v, at in axes.items()): batch_size(axes) for axes in found}
+
+
+def _apart(mod: IRModule, name: str, again: bool = False) -> dict[Axes, int]:
+    """The batches whose samples nothing mixes.
+
+    What mixes those of the likeliest one may be computed before, and `again` in parts.
+    """
+    function, found = mod[name], dict[Axes, int]()
+    for axes, size in islice(_sizes(mod, name).items(), 1 if again else None):
         # Whether they are mixed is so for any number of parts.
         few = next(counts(size, fewest=1), None)
-        if few is not None and is_apart(mod, function, few, axes, again):
-            found[named] = size
+        if few is not None and is_apart(mod, function, *Parts(few, axes).of(function), again):
+            found[axes] = size
     return found
 
 
-def _known(
-    mod: IRModule, name: str, caller: Caller | None, parts: Iterable[Parts]
-) -> Iterator[_Known]:
-    """What is known of a module whose function takes its batch in some parts, where it can."""
-    for one in parts:
-        with suppress(MixedError):
-            split = split_as(mod, name, one)
-            yield _Known(one, split, peak_as_written(split, name, caller))
+def _known(mod: IRModule, name: str, caller: Caller | None, parts: Parts) -> _Known | None:
+    """What is known of a module whose function takes its batch so, None where it cannot."""
+    with suppress(MixedError):
+        split = split_as(mod, name, parts)
+        return _Known(parts, split, peak_as_written(split, name, caller))
+    return None

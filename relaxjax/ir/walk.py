@@ -66,7 +66,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def is_call_of_leaves(expr: Expr) -> TypeGuard[Call]:
     """Whether an expression is a call with nothing inside of its arguments, as nearly all are."""
-    if type(expr) is not Call or type(expr.op) not in _LEAVES:
+    if type(expr) is not Call or not (isinstance(expr.op, Op) or type(expr.op) in _LEAVES):
         return False
     for arg in expr.args:  # noqa: SIM110  # a generator here takes twice as long
         if type(arg) not in _LEAVES:
@@ -76,9 +76,8 @@ def is_call_of_leaves(expr: Expr) -> TypeGuard[Call]:
 
 def _inner(expr: Expr) -> list[Expr]:
     """The expressions directly inside `expr` that may have others inside them."""
-    if type(expr) is Call and type(expr.op) in _LEAVES:  # most are of these
-        return [arg for arg in expr.args if type(arg) not in _LEAVES]
-    return [child for child in children(expr) if type(child) not in _LEAVES]
+    inside = expr.args if type(expr) is Call and isinstance(expr.op, Op) else children(expr)
+    return [child for child in inside if type(child) not in _LEAVES]
 
 
 def post_order(expr: Expr) -> Iterator[Expr]:
@@ -178,15 +177,21 @@ def names_of_vars(expr: Expr) -> Iterator[str]:
 def used_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` uses, each once, in order."""
     if is_call_of_leaves(expr):
-        return tuple(dict.fromkeys([e for e in (expr.op, *expr.args) if isinstance(e, Var)]))
+        return _used_by(expr)
     return tuple(dict.fromkeys([e for e in post_order(expr) if isinstance(e, Var)]))
 
 
 def free_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` uses and does not define, each once, in order."""
-    used = used_vars(expr)
-    bound = set() if is_call_of_leaves(expr) else set(_definitions(expr))
+    if is_call_of_leaves(expr):
+        return _used_by(expr)
+    used, bound = used_vars(expr), set(_definitions(expr))
     return tuple(var for var in used if var not in bound) if bound else used
+
+
+def _used_by(call: Call) -> tuple[Var, ...]:
+    """The variables that a call of leaves uses."""
+    return tuple(dict.fromkeys([e for e in (call.op, *call.args) if isinstance(e, Var)]))
 
 
 def global_vars(expr: Expr) -> tuple[GlobalVar, ...]:

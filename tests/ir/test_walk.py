@@ -223,6 +223,7 @@ def test_a_call_of_leaves_has_nothing_inside_its_arguments() -> None:
     x = Var("x", TensorType((2,), "float32"))
     call = get_op("relax.add")(x, const(1.0))
     assert is_call_of_leaves(call)
+    assert is_call_of_leaves(get_op("lax.sin")(x))  # an operator of JAX is a leaf as well
     assert not is_call_of_leaves(get_op("relax.exp")(call))
     assert not is_call_of_leaves(get_op("relax.concat")(Tuple((x, x))))
     assert not is_call_of_leaves(x)

@@ -53,6 +53,13 @@ def by_default(forms: Forms) -> Decided:
     not, large gradients of few numbers come one after the other, and data that the gradients of
     kernels turn waits for them.
     """
+    if forms.default is None:
+        forms.default = _by_default(forms)
+    default: Decided = forms.default
+    return default
+
+
+def _by_default(forms: Forms) -> Decided:
     mod, chooser = forms.mod, forms.chooser(forms.mod)
     if chosen_platform() != "cpu":
         return Decided(chooser.planner, chooser.planner.none)

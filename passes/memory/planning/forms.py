@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
@@ -35,6 +36,7 @@ class Forms:
     total: int  # its flops
     decided: Collection[str]  # names of values that are to be there as they were
     chooser_of: Callable[[IRModule], Chooser]
+    default: Any = None  # what is decided where nobody asks, once that is known
     _made: list[tuple[Program, IRModule]] = field(default_factory=list)
     _leaner: list[IRModule] = field(default_factory=list)  # of what is tied, as far as asked for
 
