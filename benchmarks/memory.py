@@ -53,6 +53,11 @@ from whole_sequence_models import transformer
 
 SHARES = (0.8, 0.6, 0.4, 0.35, 0.3)
 
+# Within these, a plan is taken to need what is predicted, and none is read that was kept on disk.
+FIGURE = "relaxjax.passes.memory.rematerialize._figure"
+AS_PREDICTED = patch(FIGURE, lambda *_: lambda plan: plan.peak)
+NONE_KEPT = patch.dict(os.environ, RELAXJAX_COMPILATION_CACHE="off")
+
 
 def chain(layers: int, rows: int, width: int) -> IRModule:
     """The adjoint of layers with a GELU each."""
@@ -139,27 +144,19 @@ def planning(names: list[str]) -> None:
     """All that is done to decide, but to compile: what XLA counts is taken to be as predicted."""
     for layers in (112, 278):
         mod, rows = chain(layers, 64, 32), []
-        for want in (AUTO, *POLICIES[1:], *SHARES):
-            told, budget, policy = (
-                (want, None, want) if isinstance(want, str) else (f"{want:.0%}", want, None)
-            )
+        policies = [(policy, None, policy) for policy in (AUTO, *POLICIES[1:])]
+        shares = [(f"{share:.0%}", share, None) for share in SHARES]
+        for told, budget, policy in (*policies, *shares):
             start = time.process_time()
-            with collector_paused(), _AS_PREDICTED, _NONE_KEPT:
+            with collector_paused(), AS_PREDICTED, NONE_KEPT:
                 found = decided(mod, ADJOINT, budget, policy)
             seconds = f"{time.process_time() - start:.2f}"
             peak = f"{found.plan.peak / found.planner.none.peak:.2f}"
+            extra = f"{found.plan.extra / found.planner.total:.1%}"
             parts = "" if found.parts is None else str(found.parts.number)
-            rows.append(
-                (told, seconds, peak, f"{found.plan.extra / found.planner.total:.1%}", parts)
-            )
+            rows.append((told, seconds, peak, extra, parts))
         print(f"{len(found.planner.program.steps)} bindings")
         print(table(("plan", "s", "peak", "computed again", "parts"), rows))
-
-
-_AS_PREDICTED = patch(
-    "relaxjax.passes.memory.rematerialize._figure", lambda *_: lambda plan: plan.peak
-)
-_NONE_KEPT = patch.dict(os.environ, RELAXJAX_COMPILATION_CACHE="off")
 
 
 def offload(names: list[str]) -> None:

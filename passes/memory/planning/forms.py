@@ -36,7 +36,7 @@ class Forms:
     total: int  # its flops
     decided: Collection[str]  # names of values that are to be there as they were
     chooser_of: Callable[[IRModule], Chooser]
-    default: Any = None  # what is decided where nobody asks, once that is known
+    default: Any = None  # what `by_default` decided of them, once it has
     _made: list[tuple[Program, IRModule]] = field(default_factory=list)
     _leaner: list[IRModule] = field(default_factory=list)  # of what is tied, as far as asked for
 

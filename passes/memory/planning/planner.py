@@ -182,8 +182,8 @@ class Planner:
         by_extra = sorted(self.candidates, key=lambda plan: plan.extra)
         cheapest = list(islice((plan for plan in by_extra if plan.peak <= budget), most))
         if all(plan.extra > FREE * self.total for plan in cheapest):
-            are_enough = len(cheapest) > 0 and self.is_large
-            orders = self._first_ordered if are_enough else self.ordered
+            is_kept = len(cheapest) > 0
+            orders = self._first_ordered if is_kept and self.is_large else self.ordered
             cheapest += [plan for plan in orders if plan.peak <= budget]
         return sorted(cheapest, key=_by_extra)[:most]
 
