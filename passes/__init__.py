@@ -115,6 +115,7 @@ from .simplification.remove_unused_functions import RemoveUnusedFunctions as Rem
 from .simplification.share_product_loss import ShareProductLoss as ShareProductLoss
 from .simplification.simplify_expr import SimplifyExpr as SimplifyExpr
 from .simplification.simplify_gradient import SimplifyGradient as SimplifyGradient
+from .simplification.sum_in_loops import SumInLoops as SumInLoops
 from .standard import standard_pipeline as standard_pipeline
 from .structure.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .structure.bind_params import BindParams as BindParams

@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.tensor_types import known_dims, known_dtype, static_dims
 from relaxjax.ops.emit import reshaped
 from relaxjax.ops.platform import chosen_platform
@@ -33,9 +33,13 @@ def SumsAsProducts(function: Function, mod: IRModule) -> Function:
     and gradients of what was broadcast are such sums, too. XLA's compiler for CPUs stores the
     factors as broadcast, or the products, which have an axis more than the result. The function is
     to be legalised, its sums are of float32 or float64, of known sizes and large enough to gain by
-    it, and for other platforms it stays as it is.
+    it. For other platforms these stay as they are.
+
+    On all platforms, the sum over a batch of products of matrices is one product, if those are
+    larger than what they are of, as the gradients of weights that each sample gives are.
     """
-    return rewritten(function, _LAWS) if chosen_platform() == "cpu" else function
+    tables = [_OF_BATCHES, _LAWS] if chosen_platform() == "cpu" else [_OF_BATCHES]
+    return rewritten(function, *tables)
 
 
 @raises("lax.reduce_sum")
@@ -75,7 +79,30 @@ def product_of_matrices(call: Call, reading: Reading) -> Expr | None:
     return reshaped(found, known_dims(call) or ())
 
 
+@raises("lax.reduce_sum")
+def sum_over_batch(call: Call, reading: Reading) -> Expr | None:
+    """The sum of the products of a batch, which are larger than what they are of."""
+    products, summed = call.args[0], set(call.attrs["axes"])
+    batched = reading.call(products, "dot_general")
+    if batched is None or not reading.known.used_once(products):
+        return None
+    sizes = [math.prod(static_dims(x.ty) or (0,)) for x in (products, *batched.args)]
+    if 0 in sizes or sizes[0] < sum(sizes[1:]):
+        return None
+    (left, right), batch = batched.attrs["dimension_numbers"]
+    if known_dtype(call) not in _WIDE or not summed <= set(range(len(batch[0]))):
+        return None
+    pairs = list(zip(*batch, strict=True))
+    over = [pair for place, pair in enumerate(pairs) if place in summed]
+    kept = [pair for place, pair in enumerate(pairs) if place not in summed]
+    sums = [[*(pair[side] for pair in over), *axes] for side, axes in enumerate((left, right))]
+    numbers = (sums, [[pair[side] for pair in kept] for side in (0, 1)])
+    assert isinstance(batched.op, Op)
+    return batched.op(*batched.args, **{**batched.attrs, "dimension_numbers": numbers})
+
+
 _LAWS = Laws([product_of_matrices])
+_OF_BATCHES = Laws([sum_over_batch])
 
 
 def _without_ones(view: View) -> View | None:

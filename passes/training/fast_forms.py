@@ -9,6 +9,7 @@ from relaxjax.passes.operators.join_by_choice import JoinByChoice
 from relaxjax.passes.operators.narrow_products import NarrowProducts
 from relaxjax.passes.operators.reduce_by_slices import ReduceBySlices
 from relaxjax.passes.raising.sums_as_products import SumsAsProducts
+from relaxjax.passes.simplification.sum_in_loops import SumInLoops
 
 
 def fast_forms(adjoint: str) -> tuple[Pass, ...]:
@@ -18,6 +19,7 @@ def fast_forms(adjoint: str) -> tuple[Pass, ...]:
     the gradients.
     """
     return (
+        SumInLoops(),
         SumsAsProducts(),
         NarrowProducts(),
         ReduceBySlices(),

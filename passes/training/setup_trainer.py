@@ -99,9 +99,9 @@ def SetupTrainer(
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds MultiplyRowsOnce,
-    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumsAsProducts, NarrowProducts, ReduceBySlices,
-    StoreLevels, StoreDraws, StoreResults, DelayWindows, JoinByChoice, PlanStepMemory, for which
-    `memory_budget` and `memory_policy` are, and UpdateInLoops.
+    FuseProductLoss, SimplifyAdjoint, LegalizeOps, SumInLoops, SumsAsProducts, NarrowProducts,
+    ReduceBySlices, StoreLevels, StoreDraws, StoreResults, DelayWindows, JoinByChoice,
+    PlanStepMemory, for which `memory_budget` and `memory_policy` are, and UpdateInLoops.
 
     The attribute `made_of` holds digests of the model, the loss and the optimizer as they are
     given, by which a training that is resumed knows whether it is the one that was begun.

@@ -87,6 +87,15 @@ OTHERS = {
             ["p = L.mul(a, b)", "y = L.reduce_sum(p, axes=[2])"],
         )
     ],
+    "sum_over_batch": [
+        (
+            'a: R.Tensor((8, 4), "float32"), b: R.Tensor((8, 3), "float32")',
+            [
+                "p = L.dot_general(a, b, dimension_numbers=[[[], []], [[0], [0]]])",
+                "y = L.reduce_sum(p, axes=[0])",
+            ],
+        )
+    ],
     "narrow_product": [
         (
             'a: R.Tensor((128, 128), "float32"), b: R.Tensor((128, 3), "float32")',

@@ -140,6 +140,65 @@ def test_sums_stay_for_other_platforms() -> None:
         assert SumsAsProducts()(module) is module
 
 
+def over_batch(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.einsum("bi,bj->bij", a, b).sum(0)
+
+
+def over_one_of_two_batches(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.einsum("abik,abkj->abij", a, b).sum(0)
+
+
+def over_both_batches(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.einsum("abik,abkj->baij", a, b).sum((0, 1))
+
+
+@pytest.mark.parametrize(
+    ("function", "a", "b", "numbers"),
+    [
+        (over_batch, (8, 4), (8, 3), "[[[0], [0]], [[], []]]"),
+        (over_one_of_two_batches, (8, 3, 5, 2), (8, 3, 2, 6), "[[[0, 3], [0, 2]], [[1], [1]]]"),
+        (over_both_batches, (8, 3, 5, 2), (8, 3, 2, 6), "[[[1, 0, 3], [1, 0, 2]], [[], []]]"),
+    ],
+    ids=lambda case: getattr(case, "__name__", ""),
+)
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_a_sum_of_the_products_of_a_batch_is_one_product(
+    function: Function, a: tuple[int, ...], b: tuple[int, ...], numbers: str, platform: str
+) -> None:
+    args = drawn(*a), drawn(*b)
+    with lowering_for(platform):
+        changed = SumsAsProducts()(relaxjax.from_jax(function, *args))
+    assert products(changed) == 1
+    assert "reduce_sum" not in changed.script()
+    assert f"dimension_numbers={numbers}" in changed.script()
+    chex.assert_trees_all_close(
+        to_jax(changed, "main")(*args), function(*args), rtol=1e-4, atol=1e-4
+    )
+
+
+def of_each_as_well(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    each = jnp.einsum("bi,bj->bij", a, b)
+    return each.sum(0), each
+
+
+def over_rows(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.einsum("bi,bj->bij", a, b).sum(1)
+
+
+@pytest.mark.parametrize(
+    ("function", "a", "b"),
+    [
+        (of_each_as_well, drawn(8, 4), drawn(8, 3)),
+        (over_rows, drawn(8, 4), drawn(8, 3)),
+        (over_one_of_two_batches, drawn(8, 3, 2, 6), drawn(8, 3, 6, 2)),  # of larger factors
+        (over_batch, drawn(8, 4, dtype="bfloat16"), drawn(8, 3, dtype="bfloat16")),
+    ],
+)
+def test_sums_of_products_that_stay(function: Function, a: jax.Array, b: jax.Array) -> None:
+    module = relaxjax.from_jax(function, a, b)
+    assert SumsAsProducts()(module) is module
+
+
 def test_gradients_of_what_was_broadcast_are_products() -> None:
     """Neither needs the broadcast factor, nor the products, in memory."""
 

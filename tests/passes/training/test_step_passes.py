@@ -38,6 +38,7 @@ LOWERED = [
     "LegalizeOps",
     "EliminateCommonSubexpr",
     "CanonicalizeBindings",
+    "SumInLoops",
     "SumsAsProducts",
     "NarrowProducts",
     "ReduceBySlices",
