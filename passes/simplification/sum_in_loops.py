@@ -9,15 +9,16 @@ from relaxjax.ir.expr import Call, Expr, Tuple, Var, const
 from relaxjax.ir.function import Binding, DataflowBlock, Function, If, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import get_op, operator_name
 from relaxjax.ir.span import located
 from relaxjax.ir.tensor_types import known_dtype, static_dims
 from relaxjax.ir.types import same_type
-from relaxjax.ir.walk import all_vars, names_of_vars, substitute
+from relaxjax.ir.walk import all_vars, names_of_vars, nested_bindings, substitute
+from relaxjax.ops.control_call import ControlCall
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .canonicalize_bindings import canonical_bindings
-from .summed_places import Axes, Calling, Field, Place, SummedPlaces
+from .summed_places import Axes, Field, Place, SummedPlaces
 from .tensors import fill
 
 
@@ -33,6 +34,8 @@ def SumInLoops(function: Function, mod: IRModule) -> Function:
     It does so through choices of a branch and loops inside of loops, in float32 and float64. Where
     anything else reads what is added up, it stays as it is.
     """
+    if not any(operator_name(one.value) == "lax.while_loop" for one in nested_bindings(function)):
+        return function
     places = SummedPlaces(function)
     summed: dict[Place, Axes] = {}
     for field, axes in places.sums():
@@ -87,7 +90,7 @@ class _Rewritten:
                 cond = substitute(value.cond, self.new)
                 self._bind(binding, If(cond, *new, ty=value.ty, span=value.span))
             case Call() if var in self.changed:
-                self._bind(binding, self._calling(value, self.places.callings[var]))
+                self._bind(binding, self._control(self.places.controls[var]))
             case Call(args=args) if var in self.summed:
                 sums = tuple(self._sum(arg, self.summed[var]) for arg in args)
                 self._bind(binding, replace(value, args=sums, ty=None))
@@ -109,11 +112,12 @@ class _Rewritten:
             self.new[param] = type(param)(param.name, ty, span=param.span)
         return self.new.get(param, param)
 
-    def _calling(self, call: Call, calling: Calling) -> Call:
+    def _control(self, control: ControlCall) -> Call:
         """A loop or a choice that is handed sums."""
-        args = [substitute(arg, self.new) for arg in call.args[: calling.first]]
-        for index, arg in enumerate(calling.handed):
-            axes = self.summed.get(calling.params(index)[0])
+        call = control.call
+        args = [substitute(arg, self.new) for arg in call.args[: control.first]]
+        for index, arg in enumerate(control.handed):
+            axes = self.summed.get(control.params(index)[0])
             args.append(substitute(arg, self.new) if axes is None else self._sum(arg, axes))
         return replace(call, args=tuple(args), ty=None)
 

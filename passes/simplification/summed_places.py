@@ -5,7 +5,7 @@ up, and choices of a branch. It goes nowhere if anything else reads what is adde
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,12 +13,12 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import operator_name
 from relaxjax.ir.tensor_types import known_dtype, known_ndim, static_dims
-from relaxjax.ir.types import FuncType
 from relaxjax.ir.uses import Uses
+from relaxjax.ops.control_call import ControlCall
 
 from .tensors import has_shape_of
 
-_LOOP, _CHOICE, _SUM = "lax.while_loop", "lax.switch", "lax.reduce_sum"
+_SUM = "lax.reduce_sum"
 _LINEAR = frozenset({"lax.add", "lax.add_any", "lax.sub", "lax.neg"})
 # In half precision, what is added to a large sum is lost.
 _DTYPES = frozenset({"float32", "float64"})
@@ -37,77 +37,33 @@ class Field:
 Place: TypeAlias = Var | Field
 
 
-@dataclass(frozen=True)
-class Calling:
-    """A loop with its condition and its body, or a choice with its branches.
-
-    Behind `first` arguments come those that a loop carries, or that a choice hands to its branches.
-    Each function gets so many others before, as `skipped` tells.
-    """
-
-    call: Call
-    functions: tuple[Function, ...]
-    first: int
-    skipped: tuple[int, ...]
-    is_loop: bool
-
-    @property
-    def handed(self) -> Sequence[Expr]:
-        return self.call.args[self.first :]
-
-    @property
-    def ends(self) -> list[Expr]:
-        """What the body gives, or each of the branches."""
-        givers = self.functions[1:] if self.is_loop else self.functions
-        return [function.body.body for function in givers]
-
-    def results(self, index: int) -> list[Expr]:
-        """What these give for one field."""
-        return [end.fields[index] for end in self.ends if isinstance(end, Tuple)]
-
-    def params(self, index: int) -> list[Var]:
-        """The parameters that get one of those that are handed over."""
-        pairs = zip(self.functions, self.skipped, strict=True)
-        return [function.params[skipped + index] for function, skipped in pairs]
-
-
 class SummedPlaces:
     """What of a function may be summed, by the loops and choices whose functions are their own."""
 
     def __init__(self, function: Function) -> None:
         self.known = Uses.of(function)
-        self.callings: dict[Var, Calling] = {}
+        self.controls: dict[Var, ControlCall] = {}
         self.owners: dict[Expr, Var] = {}  # of functions
         self.given: dict[Var, Field] = {}  # to parameters: the call, and which of those handed over
         self.returned: dict[Expr, list[Field]] = {}
         for var, value in self.known.values.items():
-            calling = self._calling(var, value) if isinstance(value, Call) else None
-            if calling is not None and all(isinstance(end, Tuple) for end in calling.ends):
-                self._enter(var, calling)
+            control = ControlCall.of(value, self.known)
+            if control is not None and self._is_apart(control):
+                self._enter(var, control)
 
-    def _calling(self, var: Var, call: Call) -> Calling | None:
-        name = operator_name(call)
-        if name not in (_LOOP, _CHOICE):
-            return None
-        taken = [arg for arg in call.args if isinstance(arg.ty, FuncType)]
-        values = [self.known.value(arg) for arg in taken if self.known.used_once(arg)]
-        functions = tuple(value for value in values if isinstance(value, Function))
-        if len(functions) < len(taken):
-            return None
-        if name == _LOOP and known_ndim(functions[0].body.body) != 0:
-            return None  # it goes on for some samples of a batch, and for others no more
-        self.owners |= dict.fromkeys(taken, var)
-        if name == _LOOP:
-            skipped = call.attrs["cond_consts"], call.attrs["body_consts"]
-            return Calling(call, functions, 2 + sum(skipped), skipped, True)
-        return Calling(call, functions, 1 + len(functions), (0,) * len(functions), False)
+    def _is_apart(self, control: ControlCall) -> bool:
+        """Whether the functions are its own, and what is added up is added up for all samples."""
+        # A condition for each of a batch goes on for some, while others stay as they are.
+        is_one = not control.is_loop or known_ndim(control.functions[0].body.body) == 0
+        return is_one and all(map(self.known.used_once, control.names))
 
-    def _enter(self, var: Var, calling: Calling) -> None:
-        self.callings[var] = calling
-        for index in range(len(calling.handed)):
-            for param in calling.params(index):
+    def _enter(self, var: Var, control: ControlCall) -> None:
+        self.controls[var] = control
+        self.owners |= dict.fromkeys(control.names, var)
+        for index in range(len(control.handed)):
+            for param in control.params(index):
                 self.given[param] = Field(var, index)
-        for end in calling.ends:
+        for end in control.ends:
             for index, result in enumerate(end.fields if isinstance(end, Tuple) else ()):
                 self.returned.setdefault(result, []).append(Field(var, index))
 
@@ -117,7 +73,7 @@ class SummedPlaces:
             if not isinstance(value, Call) or operator_name(value) != _SUM:
                 continue
             field, axes = self._field(value.args[0]), tuple(value.attrs["axes"])
-            if field is None or not self.callings[field.of].is_loop:
+            if field is None or not self.controls[field.of].is_loop:
                 continue
             dims = static_dims(value.args[0].ty)
             if dims is None or known_dtype(value) not in _DTYPES:
@@ -129,7 +85,7 @@ class SummedPlaces:
         value = self.known.value(var)
         if not isinstance(value, TupleGetItem) or not isinstance(value.tuple_value, Var):
             return None
-        return Field(value.tuple_value, value.index) if value.tuple_value in self.callings else None
+        return Field(value.tuple_value, value.index) if value.tuple_value in self.controls else None
 
     def with_field(self, field: Field, axes: Axes) -> set[Place]:
         """All that is to be summed if one field is; nothing if it cannot be."""
@@ -152,12 +108,12 @@ class SummedPlaces:
         return found
 
     def _field_made_of(self, field: Field) -> list[Place]:
-        calling = self.callings[field.of]
-        results = calling.results(field.index)
-        if not calling.is_loop:
+        control = self.controls[field.of]
+        results = control.results(field.index)
+        if not control.is_loop:
             return self._wanted(results)
-        wanted = self._wanted([*results, calling.handed[field.index]])
-        return [*calling.params(field.index), *wanted]
+        wanted = self._wanted([*results, control.handed[field.index]])
+        return [*control.params(field.index), *wanted]
 
     def _field_readers(self, field: Field) -> list[Place] | None:
         fields = {user: self._field(user) for user in self.known.users_of(field.of)}
@@ -168,11 +124,11 @@ class SummedPlaces:
     def _made_of(self, var: Var) -> list[Place] | None:
         if var in self.given:
             source = self.given[var]
-            calling = self.callings[source.of]
-            if calling.is_loop:
+            control = self.controls[source.of]
+            if control.is_loop:
                 return [source]
-            handed = calling.handed[source.index]
-            return [*calling.params(source.index), *self._wanted([handed])]
+            handed = control.handed[source.index]
+            return [*control.params(source.index), *self._wanted([handed])]
         field = self._field(var)
         if field is not None:
             return [field]
@@ -194,18 +150,18 @@ class SummedPlaces:
         """What becomes of a value that one binding uses."""
         if self._addition(user) is not None:
             return [user]
-        calling = self.callings.get(user)
-        if calling is None:
+        control = self.controls.get(user)
+        if control is None:
             call = self.known.value(user)
             if not isinstance(call, Call) or operator_name(call) != _SUM:
                 return None
             return [] if tuple(call.attrs["axes"]) == axes else None
-        if var in calling.call.args[: calling.first]:
+        if var in control.call.args[: control.first]:
             return None  # a constant of a loop
-        places = [index for index, handed in enumerate(calling.handed) if handed is var]
-        if calling.is_loop:
+        places = [index for index, handed in enumerate(control.handed) if handed is var]
+        if control.is_loop:
             return [Field(user, index) for index in places]
-        return [param for index in places for param in calling.params(index)]
+        return [param for index in places for param in control.params(index)]
 
     def _wanted(self, values: Iterable[Expr]) -> list[Place]:
         """Those that are read here alone, and are sums if what they are made of is."""

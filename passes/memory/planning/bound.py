@@ -1,8 +1,9 @@
 """A lower bound of what a program takes, in whatever order, and whatever is computed again.
 
 XLA computes a product of matrices, or a convolution, of tensors in memory, and into one: all of
-these are there at once. So is, beside them, what was computed before and is used after them, if it
-is a value of the backward part, which is computed once.
+these are there at once. So is all that a loop of unknown length carries. So is, beside them, what
+was computed before and is used after them, if it is a value of the backward part, which is computed
+once.
 """
 
 from bisect import bisect_left
@@ -10,15 +11,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from relaxjax.ir.expr import Call, Expr, TupleGetItem, Var
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.cost_rules import dims_of
 
 from ..program.program import Program
 from ..program.step import Step, size_of
+from .carried import carried_at_once
 
 _PRODUCT, _CONVOLUTION = "lax.dot_general", "lax.conv_general_dilated"
 # What a product or a convolution may do itself as it reads.
 _READ_THROUGH = frozenset({"lax.transpose", "lax.rev", "lax.convert_element_type"})
+# So many values are told one by one.
+_TOLD = 6
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,12 @@ class Bound:
             return "0 bytes"
         span = self.step.span
         place = "" if span is None else f", {span.shown_file}:{span.line},"
-        held = ", ".join(f"`{var.name}` of {size:,}" for var, size in self.held.items())
-        return f"{self.bytes:,} bytes for `{self.step.var.name}`{place} which takes or gives {held}"
+        largest = sorted(self.held.items(), key=lambda item: -item[1])
+        told, rest = largest[:_TOLD], largest[_TOLD:]
+        held = ", ".join(f"`{var.name}` of {size:,}" for var, size in told)
+        more = f", and {sum(size for _, size in rest):,} in {len(rest)} more" if rest else ""
+        needed = f"{self.bytes:,} bytes for `{self.step.var.name}`{place}"
+        return f"{needed} which takes, gives or carries {held}{more}"
 
 
 def least_bytes(program: Program) -> Bound:
@@ -61,14 +71,16 @@ class _Least:
         read = {s.var: sum(bit[var] for var in {*s.inputs} if var in bit) for s in program.steps}
         read_after = _reached(program.steps[::-1], read, users)
         self.bound = Bound()
+        known, loop = Uses.of(program.function), get_op("lax.while_loop")
         for step in program.steps:
             if not after[step.var] & needed:
                 continue
             self._consider(self._inside(step))
             across = self._of_bits(once & before[step.var] & read_after[step.var])
             own = [*step.inputs, step.var] if _is_kernel(step) else []
-            if own or across:
-                self._consider(self._at(step, [*own, *across]))
+            carried = carried_at_once(step.var, known) if step.op is loop else {}
+            if own or across or carried:
+                self._consider(self._at(step, [*own, *across], carried))
 
     def _of_bits(self, bits: int) -> list[Var]:
         """The values whose places are the bits of a number."""
@@ -86,10 +98,10 @@ class _Least:
         loop = self.program.loops.get(step.var)
         return Bound() if loop is None else least_bytes(loop)
 
-    def _at(self, step: Step, values: Iterable[Var]) -> Bound:
-        """Of values that are there while a step is computed."""
+    def _at(self, step: Step, values: Iterable[Var], carried: Mapping[Var, int]) -> Bound:
+        """Of values that are there while a step is computed, and of what a loop carries."""
         roots = map(self._root, values)
-        found = dict(root for root in roots if root is not None)
+        found = {**dict(root for root in roots if root is not None), **carried}
         held = {var: size for var, size in found.items() if var not in self.program.in_place}
         rooms = list(self.rooms)
         least = 0

@@ -123,7 +123,7 @@ def test_a_budget_below_it_is_refused_before_any_plan(monkeypatch: pytest.Monkey
         decided(mod, ADJOINT, wanted.bytes - 1)
     message = str(caught.value)
     assert "within 294,911 bytes, in whatever order: 294,912 bytes for `" in message
-    assert f"test_bound.py:{LINE}, which takes or gives `" in message
+    assert f"test_bound.py:{LINE}, which takes, gives or carries `" in message
     assert message.endswith("; give at least that, or a smaller batch")
 
 
@@ -142,3 +142,30 @@ def test_one_above_it_that_no_plan_keeps_tells_it_too(monkeypatch: pytest.Monkey
     monkeypatch.setattr("relaxjax.passes.memory.parts_of_batch.batches", lambda function: ())
     with pytest.raises(MemoryPlanError, match=r"the least that was found is .* is needed at once:"):
         decided(adjoint("convolutions"), ADJOINT, bound_of(adjoint("convolutions")).bytes)
+
+
+def test_what_a_loop_of_unknown_length_carries_is_needed_at_once() -> None:
+    """The gradients are results, which have memory of their own; the largest values are told."""
+
+    @jax.custom_vjp
+    def solved(w: Any) -> Any:
+        return w[0] * 2
+
+    def backward(w: Any, adjoint: Any) -> Any:
+        def step(carry: Any) -> Any:
+            number, total, others = carry
+            return number + 1, total + adjoint, [jnp.sin(other + total[0]) for other in others]
+
+        start = (0, jnp.zeros_like(w), [jnp.full((n,), 0.5) for n in range(300, 308)])
+        end = jax.lax.while_loop(lambda carry: carry[0] < w[0], step, start)
+        return (end[1] + jnp.sum(jnp.concatenate(end[2])),)
+
+    solved.defvjp(lambda w: (w[0] * 2, w), backward)
+    w = jnp.ones(500)
+    mod = relaxjax.value_and_grad(solved, memory_policy="none").module(w)
+    found = bound_of(mod)
+    assert found.bytes == 4 * sum(range(300, 308))
+    assert " of 1,216, `" in str(found)
+    assert str(found).endswith(f", and {4 * (300 + 301 + 302) + 4:,} in 4 more")
+    report = memory(mod, ADJOINT, policy="minimal")
+    assert found.bytes <= report.bytes_by_xla
