@@ -21,6 +21,8 @@ from .canonicalize_bindings import canonical_bindings
 from .summed_places import Axes, Field, Place, SummedPlaces
 from .tensors import fill
 
+_LOOPS = ("lax.while_loop", "lax.scan")
+
 
 @pass_factory(opt_level=0, kind="function")
 def SumInLoops(function: Function, mod: IRModule) -> Function:
@@ -34,7 +36,7 @@ def SumInLoops(function: Function, mod: IRModule) -> Function:
     It does so through choices of a branch and loops inside of loops, in float32 and float64. Where
     anything else reads what is added up, it stays as it is.
     """
-    if not any(operator_name(one.value) == "lax.while_loop" for one in nested_bindings(function)):
+    if all(operator_name(one.value) not in _LOOPS for one in nested_bindings(function)):
         return function
     places = SummedPlaces(function)
     summed: dict[Place, Axes] = {}
@@ -52,7 +54,9 @@ class _Rewritten:
 
     def __init__(self, places: SummedPlaces, summed: Mapping[Place, Axes]) -> None:
         self.places, self.summed = places, summed
-        self.changed = {place.of for place in summed if isinstance(place, Field)}
+        # Loops and choices that are handed sums, or give some.
+        fields = [one if isinstance(one, Field) else places.given.get(one) for one in summed]
+        self.changed = {field.of for field in fields if field is not None}
         self.builder = BlockBuilder()
         self.new: dict[Var, Var] = {}
 
@@ -115,10 +119,11 @@ class _Rewritten:
     def _control(self, control: ControlCall) -> Call:
         """A loop or a choice that is handed sums."""
         call = control.call
-        args = [substitute(arg, self.new) for arg in call.args[: control.first]]
+        args = [substitute(arg, self.new) for arg in call.args]
         for index, arg in enumerate(control.handed):
             axes = self.summed.get(control.params(index)[0])
-            args.append(substitute(arg, self.new) if axes is None else self._sum(arg, axes))
+            if axes is not None:
+                args[control.first + index] = self._sum(arg, axes)
         return replace(call, args=tuple(args), ty=None)
 
     def _fields(self, owner: Var, values: Sequence[Expr]) -> Iterator[Expr]:

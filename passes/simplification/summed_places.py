@@ -54,13 +54,14 @@ class SummedPlaces:
     def _is_apart(self, control: ControlCall) -> bool:
         """Whether the functions are its own, and what is added up is added up for all samples."""
         # A condition for each of a batch goes on for some, while others stay as they are.
-        is_one = not control.is_loop or known_ndim(control.functions[0].body.body) == 0
+        condition = control.condition
+        is_one = condition is None or known_ndim(condition.body.body) == 0
         return is_one and all(map(self.known.used_once, control.names))
 
     def _enter(self, var: Var, control: ControlCall) -> None:
         self.controls[var] = control
         self.owners |= dict.fromkeys(control.names, var)
-        for index in range(len(control.handed)):
+        for index in range(control.count):
             for param in control.params(index):
                 self.given[param] = Field(var, index)
         for end in control.ends:
@@ -72,14 +73,24 @@ class SummedPlaces:
         for value in self.known.values.values():
             if not isinstance(value, Call) or operator_name(value) != _SUM:
                 continue
-            field, axes = self._field(value.args[0]), tuple(value.attrs["axes"])
-            if field is None or not self.controls[field.of].is_loop:
-                continue
-            dims = static_dims(value.args[0].ty)
+            axes, dims = tuple(value.attrs["axes"]), static_dims(value.args[0].ty)
             if dims is None or known_dtype(value) not in _DTYPES:
                 continue
             if math.prod(dims[axis] for axis in axes) > 1:
-                yield field, axes
+                for field in self._added(value.args[0]):
+                    yield field, axes
+
+    def _added(self, value: Expr) -> Iterator[Field]:
+        """What loops carry of a sum of several values, or as it is."""
+        waiting = [value]
+        while waiting:
+            one = waiting.pop()
+            field = self._field(one)
+            if field is not None and self.controls[field.of].is_loop:
+                yield field
+            elif isinstance(one, Var) and self.known.used_once(one):
+                call = self._addition(one)
+                waiting += () if call is None else call.args
 
     def _field(self, var: Expr) -> Field | None:
         value = self.known.value(var)
@@ -107,11 +118,13 @@ class SummedPlaces:
                 waiting += more
         return found
 
-    def _field_made_of(self, field: Field) -> list[Place]:
+    def _field_made_of(self, field: Field) -> list[Place] | None:
         control = self.controls[field.of]
         results = control.results(field.index)
         if not control.is_loop:
             return self._wanted(results)
+        if field.index >= control.count:
+            return None  # it is stacked
         wanted = self._wanted([*results, control.handed[field.index]])
         return [*control.params(field.index), *wanted]
 
@@ -156,8 +169,8 @@ class SummedPlaces:
             if not isinstance(call, Call) or operator_name(call) != _SUM:
                 return None
             return [] if tuple(call.attrs["axes"]) == axes else None
-        if var in control.call.args[: control.first]:
-            return None  # a constant of a loop
+        if control.call.args.count(var) > control.handed.count(var):
+            return None  # a constant of a loop, or what it runs over
         places = [index for index, handed in enumerate(control.handed) if handed is var]
         if control.is_loop:
             return [Field(user, index) for index in places]

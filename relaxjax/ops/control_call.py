@@ -1,6 +1,5 @@
-"""Loops of unknown length and choices of JAX: which parameters get which arguments."""
+"""Loops and choices of JAX: which parameters of their functions get which arguments."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
@@ -9,15 +8,16 @@ from relaxjax.ir.op import operator_name
 from relaxjax.ir.types import FuncType
 from relaxjax.ir.uses import Uses
 
-_LOOP, _CHOICE = "lax.while_loop", "lax.switch"
+_WHILE, _SCAN, _CHOICE = "lax.while_loop", "lax.scan", "lax.switch"
 
 
 @dataclass(frozen=True)
 class ControlCall:
-    """A loop with its condition and its body, or a choice with its branches.
+    """A loop with its body, behind its condition if it has one, or a choice with its branches.
 
-    Behind `first` arguments come those that a loop carries, or that a choice hands to its branches.
-    Each function gets so many constants of a loop before, as `consts` tells.
+    Behind `first` arguments come those that a loop carries, or that a choice hands to its branches,
+    so many as `count` says. Each function gets so many constants of a loop before, as `consts`
+    tells. What a loop carries are the first fields that it gives.
     """
 
     call: Call
@@ -25,31 +25,41 @@ class ControlCall:
     functions: tuple[Function, ...]
     consts: tuple[int, ...]
     first: int
-    is_loop: bool
+    count: int
 
     @staticmethod
     def of(value: Expr | None, known: Uses) -> "ControlCall | None":
         """What a value calls, where its functions are known, and give tuples."""
         name = operator_name(value)
-        if not isinstance(value, Call) or name not in (_LOOP, _CHOICE):
+        if not isinstance(value, Call) or name not in (_WHILE, _SCAN, _CHOICE):
             return None
         names = tuple(arg for arg in value.args if isinstance(arg.ty, FuncType))
         found = map(known.value, names)
         functions = tuple(one for one in found if isinstance(one, Function))
         if len(functions) < len(names):
             return None
-        if name == _LOOP:
-            consts = value.attrs["cond_consts"], value.attrs["body_consts"]
-            one = ControlCall(value, names, functions, consts, 2 + sum(consts), True)
-        else:
-            count = len(functions)
-            one = ControlCall(value, names, functions, (0,) * count, 1 + count, False)
+        attrs, consts = value.attrs, (0,) * len(names)
+        if name == _WHILE:
+            consts = attrs["cond_consts"], attrs["body_consts"]
+        elif name == _SCAN:
+            consts = (attrs["num_consts"],)
+        first = len(names) + sum(consts) + (name == _CHOICE)  # which has an index
+        count = attrs["num_carry"] if name == _SCAN else len(value.args) - first
+        one = ControlCall(value, names, functions, consts, first, count)
         return one if all(isinstance(end, Tuple) for end in one.ends) else None
 
     @property
-    def handed(self) -> Sequence[Expr]:
+    def is_loop(self) -> bool:
+        return operator_name(self.call) != _CHOICE
+
+    @property
+    def condition(self) -> Function | None:
+        return self.functions[0] if operator_name(self.call) == _WHILE else None
+
+    @property
+    def handed(self) -> tuple[Expr, ...]:
         """What a loop carries at first, or what the branches get."""
-        return self.call.args[self.first :]
+        return self.call.args[self.first : self.first + self.count]
 
     @property
     def constants(self) -> list[tuple[Expr, Var]]:
@@ -61,7 +71,7 @@ class ControlCall:
     @property
     def ends(self) -> list[Expr]:
         """What the body gives, or each of the branches."""
-        givers = self.functions[1:] if self.is_loop else self.functions
+        givers = self.functions if self.condition is None else self.functions[1:]
         return [function.body.body for function in givers]
 
     def results(self, index: int) -> list[Expr]:

@@ -25,7 +25,7 @@ def carried_at_once(loop: Var, known: Uses) -> Held:
     carries.
     """
     control = ControlCall.of(known.value(loop), known)
-    if control is None or not control.is_loop:
+    if control is None or control.condition is None:
         return {}
     names = {
         control.params(value.index)[-1]: user
@@ -48,7 +48,7 @@ def _while_it_runs(loop: Var, control: ControlCall, known: Uses) -> Held:
 
 def _needed(loop: Var, control: ControlCall, known: Uses) -> set[int]:
     """What of that which a loop carries its condition needs, or what is read of it in the end."""
-    counts = range(len(control.handed))
+    counts = range(control.count)
     index_of = {param: index for index in counts for param in control.params(index)}
     users = known.users_of(loop)
     values = [known.value(user) for user in users]
@@ -62,7 +62,8 @@ def _needed(loop: Var, control: ControlCall, known: Uses) -> set[int]:
     def read_for(result: Expr) -> list[int]:
         return [index_of[var] for var in reached(used_vars(result), of) if var in index_of]
 
-    first = [*fields, *read_for(control.functions[0].body.body)]
+    assert control.condition is not None
+    first = [*fields, *read_for(control.condition.body.body)]
     return set(reached(first, lambda index: read_for(control.results(index)[0])))
 
 
@@ -82,13 +83,12 @@ def _inside(function: Function, kept: Held, known: Uses) -> Held:
             for var, size in kept.items()
             if var in results or not later.isdisjoint(known.users_of(var))
         }
-        if control.is_loop:
+        if control.condition is not None:
             for var, param in control.constants:
                 if isinstance(var, Var) and var in kept and known.count(param):
                     stays[var] = kept[var]
             found.append({**stays, **_while_it_runs(binding.var, control, known)})
-            continue
-        for number, branch in enumerate(control.functions):
+        for number, branch in enumerate(() if control.is_loop else control.functions):
             given = {
                 control.params(index)[number]: kept[var]
                 for index, var in enumerate(control.handed)

@@ -63,6 +63,15 @@ def by_a_choice(n: Any, x: Any, y: Any) -> Any:
     return steps(n, step, ZERO).sum(0)
 
 
+def handed_to_a_choice_for_nothing(n: Any, x: Any, y: Any) -> Any:
+    def step(i: Any, both: Any) -> Any:
+        g, h = both
+        g = steps(i, lambda j, g: g + outer(x, y * j), g)
+        return g, lax.cond(i == 2, lambda g, h: jnp.sin(h), lambda g, h: jnp.cos(h), g, h)
+
+    return steps(n, step, (ZERO, jnp.ones(())))[0].sum(0)
+
+
 def with_a_branch_that_starts_anew(n: Any, x: Any, y: Any) -> Any:
     def step(i: Any, g: Any) -> Any:
         return lax.cond(i == 2, lambda g: outer(x, y), lambda g: g + outer(x, y * i), g)
@@ -100,10 +109,53 @@ def summed_twice(n: Any, x: Any, y: Any) -> Any:
     return each.sum(0), jnp.sin(each.sum(0))
 
 
+def over_rows(n: Any, x: Any, y: Any) -> Any:
+    """A loop of a known number of steps, which also stacks something."""
+
+    def step(g: Any, row: Any) -> Any:
+        return g + outer(x, y * row[0]), row * n
+
+    end, rows = lax.scan(step, ZERO, jnp.ones((6, 4)))
+    return end.sum(0), rows
+
+
+def scans_inside(n: Any, x: Any, y: Any) -> Any:
+    def step(i: Any, g: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda j, g: g + outer(x, y * j * i), g)
+
+    return steps(n, step, ZERO).sum(0)
+
+
+def added_to_others(n: Any, x: Any, y: Any) -> Any:
+    """The sum is of what two loops add up, and of something else."""
+    ends = [steps(n + more, lambda i, g: g + outer(x, y * i), ZERO) for more in (0, 1)]
+    return (ends[0] - (ends[1] + outer(y, x)[:, :3].swapaxes(1, 2)[:, :4])).sum(0)
+
+
 SUMMED = [
-    *(added, subtracted, from_another_start, filled_at_first, over_two_axes, by_a_choice),
-    *(with_a_branch_that_starts_anew, loops_inside, exchanged, several, summed_twice),
+    *(
+        over_rows,
+        scans_inside,
+        added_to_others,
+        added,
+        subtracted,
+        from_another_start,
+        filled_at_first,
+        over_two_axes,
+        by_a_choice,
+    ),
+    *(
+        handed_to_a_choice_for_nothing,
+        with_a_branch_that_starts_anew,
+        loops_inside,
+        exchanged,
+        several,
+        summed_twice,
+    ),
 ]
+
+
+CONTROL = ("lax.while_loop", "lax.scan", "lax.switch")
 
 
 def carried(mod: IRModule) -> set[tuple[Any, ...]]:
@@ -111,7 +163,7 @@ def carried(mod: IRModule) -> set[tuple[Any, ...]]:
     found = set()
     for binding in nested_bindings(mod["main"]):
         value, ty = binding.value, binding.var.ty
-        if isinstance(value, Call) and operator_name(value) in ("lax.while_loop", "lax.switch"):
+        if isinstance(value, Call) and operator_name(value) in CONTROL:
             assert isinstance(ty, TupleType)
             found |= {one.dims for one in ty.fields if isinstance(one, TensorType) and one.dims}
     return found
@@ -125,6 +177,7 @@ def test_a_loop_adds_sums(function: Callable[..., Any]) -> None:
     assert (8, 4, 3) in carried(before)
     assert carried(after) == {
         "over_two_axes": {(4,)},
+        "over_rows": {(4, 3), (6, 4)},
         "several": {(4, 3), (8, 4)},
     }.get(function.__name__, {(4, 3)})
     assert SumInLoops()(after) is after
@@ -172,6 +225,27 @@ def read_inside_of_a_loop(n: Any, x: Any, y: Any) -> Any:
     return steps(n, step, outer(x, y)).sum(0)
 
 
+def stacked(n: Any, x: Any, y: Any) -> Any:
+    """Each step gives all that has been added up so far."""
+
+    def step(g: Any, _: Any) -> Any:
+        return g + outer(x, y), g
+
+    end, each = lax.scan(step, ZERO, length=3)
+    return end.sum(0), each
+
+
+def run_over(n: Any, x: Any, y: Any) -> Any:
+    """A loop inside runs over what has been added up."""
+
+    def step(i: Any, g: Any) -> Any:
+        return g + lax.scan(lambda h, row: (h + row.sum(), None), jnp.float32(i), g)[0] * outer(
+            x, y
+        )
+
+    return steps(n, step, ZERO).sum(0)
+
+
 def with_another_index(n: Any, x: Any, y: Any) -> Any:
     """The steps hand it on to what all of is read of."""
     a, b = steps(n, lambda i, both: (both[0] + outer(x, y), both[0]), (ZERO, ZERO))
@@ -209,7 +283,14 @@ def of_samples_that_end_apart(n: Any, x: Any, y: Any) -> Any:
 
 STAY = [
     *(returned_as_well, over_other_axes_as_well, read_by_its_steps, read_by_the_condition),
-    *(read_by_a_branch, read_as_a_constant, read_inside_of_a_loop, with_another_index),
+    *(
+        stacked,
+        run_over,
+        read_by_a_branch,
+        read_as_a_constant,
+        read_inside_of_a_loop,
+        with_another_index,
+    ),
     *(
         with_a_number_added,
         of_half_precision,
