@@ -18,7 +18,6 @@ from relaxjax.ops.control_call import ControlCall
 
 from .tensors import has_shape_of
 
-_SUM = "lax.reduce_sum"
 _LINEAR = frozenset({"lax.add", "lax.add_any", "lax.sub", "lax.neg"})
 # In half precision, what is added to a large sum is lost.
 _DTYPES = frozenset({"float32", "float64"})
@@ -71,9 +70,10 @@ class SummedPlaces:
     def sums(self) -> Iterator[tuple[Field, Axes]]:
         """What loops carry of which a sum is read, and the axes that it is over."""
         for value in self.known.values.values():
-            if not isinstance(value, Call) or operator_name(value) != _SUM:
+            axes = _axes_of_sum(value)
+            if axes is None or not isinstance(value, Call):
                 continue
-            axes, dims = tuple(value.attrs["axes"]), static_dims(value.args[0].ty)
+            dims = static_dims(value.args[0].ty)
             if dims is None or known_dtype(value) not in _DTYPES:
                 continue
             if math.prod(dims[axis] for axis in axes) > 1:
@@ -165,10 +165,7 @@ class SummedPlaces:
             return [user]
         control = self.controls.get(user)
         if control is None:
-            call = self.known.value(user)
-            if not isinstance(call, Call) or operator_name(call) != _SUM:
-                return None
-            return [] if tuple(call.attrs["axes"]) == axes else None
+            return [] if _axes_of_sum(self.known.value(user)) == axes else None
         if control.call.args.count(var) > control.handed.count(var):
             return None  # a constant of a loop, or what it runs over
         places = [index for index, handed in enumerate(control.handed) if handed is var]
@@ -194,3 +191,10 @@ class SummedPlaces:
         if not isinstance(value, Call) or operator_name(value) not in _LINEAR:
             return None
         return value if all(has_shape_of(arg, value) for arg in value.args) else None
+
+
+def _axes_of_sum(value: Expr | None) -> Axes | None:
+    """What a sum is over, None for what is none, or is to lie in parts on several devices."""
+    if not isinstance(value, Call) or operator_name(value) != "lax.reduce_sum":
+        return None
+    return tuple(value.attrs["axes"]) if len(value.attrs) == 1 else None
