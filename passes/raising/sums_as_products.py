@@ -38,8 +38,7 @@ def SumsAsProducts(function: Function, mod: IRModule) -> Function:
     On all platforms, the sum over a batch of products of matrices is one product, if those are
     larger than what they are of, as the gradients of weights that each sample gives are.
     """
-    tables = [_OF_BATCHES, _LAWS] if chosen_platform() == "cpu" else [_OF_BATCHES]
-    return rewritten(function, *tables)
+    return rewritten(function, _ON_CPUS if chosen_platform() == "cpu" else _ANYWHERE)
 
 
 @raises("lax.reduce_sum")
@@ -101,8 +100,8 @@ def sum_over_batch(call: Call, reading: Reading) -> Expr | None:
     return batched.op(*batched.args, **{**batched.attrs, "dimension_numbers": numbers})
 
 
-_LAWS = Laws([product_of_matrices])
-_OF_BATCHES = Laws([sum_over_batch])
+_ANYWHERE = Laws([sum_over_batch])
+_ON_CPUS = Laws([product_of_matrices, sum_over_batch])
 
 
 def _without_ones(view: View) -> View | None:
