@@ -166,6 +166,8 @@ def within_budget(
     if found.bytes_of(none) <= limit:
         return Decided(found.planner, none, limit)
     least = least_bytes(found.planner.program) if chosen_platform() == "cpu" else Bound()
+    if least.bytes > found.bytes_of(none):  # such as of a loop that XLA knows to run once
+        least = Bound()
     if least.bytes > limit:
         raise OverBudgetError(
             f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "

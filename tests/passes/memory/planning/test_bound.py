@@ -127,6 +127,32 @@ def test_a_budget_below_it_is_refused_before_any_plan(monkeypatch: pytest.Monkey
     assert message.endswith("; give at least that, or a smaller batch")
 
 
+def test_a_loop_that_xla_knows_to_run_once_proves_nothing() -> None:
+    """XLA does away with it, and with what it carries."""
+
+    @jax.custom_vjp
+    def solved(w: Any) -> Any:
+        return w[0] * 2
+
+    def backward(w: Any, adjoint: Any) -> Any:
+        def step(carry: Any) -> Any:
+            number, total, other = carry
+            return number + 1, total + adjoint * other[:500], jnp.cos(other)
+
+        start = (0, jnp.zeros_like(w), jnp.arange(3000.0))
+        end = jax.lax.while_loop(lambda carry: carry[0] < 1, step, start)
+        product = jnp.tanh(jnp.outer(w[:20], w[:20])) @ jnp.tanh(jnp.outer(w[:20], w[:20]) + 1)
+        return (end[1] + end[2].sum() + product.sum(),)
+
+    solved.defvjp(lambda w: (w[0] * 2, w), backward)
+    mod = relaxjax.value_and_grad(solved, memory_policy="none").module(jnp.ones(500))
+    assert memory(mod, ADJOINT, policy="none").bytes_by_xla < bound_of(mod).bytes
+    with pytest.raises(MemoryPlanError) as caught:
+        decided(mod, ADJOINT, 1)
+    assert "whatever order" not in str(caught.value)
+    assert "at once" not in str(caught.value)
+
+
 def test_where_nothing_is_proven_the_least_that_was_found_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
