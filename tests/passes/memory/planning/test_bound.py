@@ -127,8 +127,8 @@ def test_a_budget_below_it_is_refused_before_any_plan(monkeypatch: pytest.Monkey
     assert message.endswith("; give at least that, or a smaller batch")
 
 
-def test_a_loop_that_xla_knows_to_run_once_proves_nothing() -> None:
-    """XLA does away with it, and with what it carries."""
+def adjoint_by_a_loop(steps: Any, others: list[Any], beside: Callable[[Any], Any]) -> IRModule:
+    """By a rule that carries a gradient of 500 numbers and others, until so many `steps`."""
 
     @jax.custom_vjp
     def solved(w: Any) -> Any:
@@ -136,16 +136,25 @@ def test_a_loop_that_xla_knows_to_run_once_proves_nothing() -> None:
 
     def backward(w: Any, adjoint: Any) -> Any:
         def step(carry: Any) -> Any:
-            number, total, other = carry
-            return number + 1, total + adjoint * other[:500], jnp.cos(other)
+            number, total, others = carry
+            return number + 1, total + adjoint, [jnp.sin(other + total[0]) for other in others]
 
-        start = (0, jnp.zeros_like(w), jnp.arange(3000.0))
-        end = jax.lax.while_loop(lambda carry: carry[0] < 1, step, start)
-        product = jnp.tanh(jnp.outer(w[:20], w[:20])) @ jnp.tanh(jnp.outer(w[:20], w[:20]) + 1)
-        return (end[1] + end[2].sum() + product.sum(),)
+        start = (0, jnp.zeros_like(w), others)
+        end = jax.lax.while_loop(lambda carry: carry[0] < (steps or w[0]), step, start)
+        return (end[1] + jnp.sum(jnp.concatenate(end[2])) + beside(w),)
 
     solved.defvjp(lambda w: (w[0] * 2, w), backward)
-    mod = relaxjax.value_and_grad(solved, memory_policy="none").module(jnp.ones(500))
+    return relaxjax.value_and_grad(solved, memory_policy="none").module(jnp.ones(500))
+
+
+def test_a_loop_that_xla_knows_to_run_once_proves_nothing() -> None:
+    """XLA does away with it, and with what it carries."""
+
+    def beside(w: Any) -> Any:
+        product = jnp.outer(w[:20], w[:20])
+        return jnp.sum(jnp.tanh(product) @ jnp.tanh(product + 1))
+
+    mod = adjoint_by_a_loop(1, [jnp.arange(3000.0)], beside)
     assert memory(mod, ADJOINT, policy="none").bytes_by_xla < bound_of(mod).bytes
     with pytest.raises(MemoryPlanError) as caught:
         decided(mod, ADJOINT, 1)
@@ -172,23 +181,8 @@ def test_one_above_it_that_no_plan_keeps_tells_it_too(monkeypatch: pytest.Monkey
 
 def test_what_a_loop_of_unknown_length_carries_is_needed_at_once() -> None:
     """The gradients are results, which have memory of their own; the largest values are told."""
-
-    @jax.custom_vjp
-    def solved(w: Any) -> Any:
-        return w[0] * 2
-
-    def backward(w: Any, adjoint: Any) -> Any:
-        def step(carry: Any) -> Any:
-            number, total, others = carry
-            return number + 1, total + adjoint, [jnp.sin(other + total[0]) for other in others]
-
-        start = (0, jnp.zeros_like(w), [jnp.full((n,), 0.5) for n in range(300, 308)])
-        end = jax.lax.while_loop(lambda carry: carry[0] < w[0], step, start)
-        return (end[1] + jnp.sum(jnp.concatenate(end[2])),)
-
-    solved.defvjp(lambda w: (w[0] * 2, w), backward)
-    w = jnp.ones(500)
-    mod = relaxjax.value_and_grad(solved, memory_policy="none").module(w)
+    others = [jnp.full((count,), 0.5) for count in range(300, 308)]
+    mod = adjoint_by_a_loop(None, others, lambda w: 0.0)
     found = bound_of(mod)
     assert found.bytes == 4 * sum(range(300, 308))
     assert " of 1,216, `" in str(found)
