@@ -1,4 +1,4 @@
-"""Sums over an axis of what loops add up, made before it is added."""
+"""Sums over axes, moved into the loops that add up what is summed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,49 +14,48 @@ from relaxjax.ir.span import located
 from relaxjax.ir.tensor_types import known_dtype, static_dims
 from relaxjax.ir.types import same_type
 from relaxjax.ir.walk import all_vars, names_of_vars, nested_bindings, substitute
-from relaxjax.ops.control_call import ControlCall
+from relaxjax.ops.control_call import LOOPS, ControlCall
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .canonicalize_bindings import canonical_bindings
-from .summed_places import Axes, Field, Place, SummedPlaces
+from .moved_sums import Axes, Field, MovedSums, Summed
 from .tensors import fill
-
-_LOOPS = ("lax.while_loop", "lax.scan")
 
 
 @pass_factory(opt_level=0, kind="function")
 def SumInLoops(function: Function, mod: IRModule) -> Function:
-    """Sum before it is added what a loop adds up, where only its sum over some axes is read.
+    """Move sums over axes into the loops that add up what is summed.
 
     A function with a rule of its own for its derivative (`jax.custom_vjp`), mapped over a batch,
     gives a gradient of its weights for each sample, and their sum comes last. Where the rule is a
-    loop, as that of a solver of differential equations, the loop carries all of these, and each
-    step reads and writes them. The loop then adds sums over the samples, as large as the weights.
+    loop, as of a solver of differential equations, its carry holds all of these gradients, and each
+    step reads and writes them. With the sum inside of the loop, the carry is as large as the
+    weights.
 
-    It does so through choices of a branch and loops inside of loops, in float32 and float64. Where
-    anything else reads what is added up, it stays as it is.
+    Sums move through choices of a branch and loops inside of loops, in float32 and float64. They
+    stay where anything else reads what is added up.
     """
-    if all(operator_name(one.value) not in _LOOPS for one in nested_bindings(function)):
+    if all(operator_name(one.value) not in LOOPS for one in nested_bindings(function)):
         return function
-    places = SummedPlaces(function)
-    summed: dict[Place, Axes] = {}
-    for field, axes in places.sums():
-        with_it = places.with_field(field, axes) if field not in summed else ()
-        if all(summed.get(place, axes) == axes for place in with_it):
+    moved = MovedSums(function)
+    summed: dict[Summed, Axes] = {}
+    for field, axes in moved.sums():
+        with_it = moved.with_field(field, axes) if field not in summed else ()
+        if all(summed.get(one, axes) == axes for one in with_it):
             summed |= dict.fromkeys(with_it, axes)
     if not summed:
         return function
-    return remove_all_unused(canonical_bindings(_Rewritten(places, summed).function(function)))
+    return remove_all_unused(canonical_bindings(_Rewritten(moved, summed).function(function)))
 
 
 class _Rewritten:
-    """A function in which some places are sums over axes of what they were."""
+    """A function in which some values are sums over axes of what they were."""
 
-    def __init__(self, places: SummedPlaces, summed: Mapping[Place, Axes]) -> None:
-        self.places, self.summed = places, summed
-        # Loops and choices that are handed sums, or give some.
-        fields = [one if isinstance(one, Field) else places.given.get(one) for one in summed]
-        self.changed = {field.of for field in fields if field is not None}
+    def __init__(self, moved: MovedSums, summed: Mapping[Summed, Axes]) -> None:
+        self.moved, self.summed = moved, summed
+        # Loops and choices that give sums, or are handed some.
+        self.changed = {one.of for one in summed if isinstance(one, Field)}
+        self.changed |= {call for param, (call, _) in moved.sources.items() if param in summed}
         self.builder = BlockBuilder()
         self.new: dict[Var, Var] = {}
 
@@ -88,13 +87,13 @@ class _Rewritten:
         var, value = binding.var, binding.value
         match value:
             case Function():
-                self._bind(binding, self._function(value, self.places.owners.get(var)))
+                self._bind(binding, self._function(value, self.moved.owners.get(var)))
             case If(true_branch=true, false_branch=false):
                 new = [self._sequence(branch) for branch in (true, false)]
                 cond = substitute(value.cond, self.new)
                 self._bind(binding, If(cond, *new, ty=value.ty, span=value.span))
             case Call() if var in self.changed:
-                self._bind(binding, self._control(self.places.controls[var]))
+                self._bind(binding, self._control(self.moved.controls[var]))
             case Call(args=args) if var in self.summed:
                 sums = tuple(self._sum(arg, self.summed[var]) for arg in args)
                 self._bind(binding, replace(value, args=sums, ty=None))
@@ -138,7 +137,7 @@ class _Rewritten:
             return self.new[value]
         total = self.builder.normalize(_sum_of(substitute(value, self.new), axes))
         dims, dtype = static_dims(total.ty), known_dtype(total)
-        if fill(value, self.places.known) != 0 or dims is None or dtype is None:
+        if fill(value, self.moved.known) != 0 or dims is None or dtype is None:
             return total
         zero = const(0, dtype)
         return get_op("lax.broadcast_in_dim")(zero, shape=dims, broadcast_dimensions=[])

@@ -9,6 +9,7 @@ from relaxjax.ir.types import FuncType
 from relaxjax.ir.uses import Uses
 
 _WHILE, _SCAN, _CHOICE = "lax.while_loop", "lax.scan", "lax.switch"
+LOOPS = (_WHILE, _SCAN)
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ControlCall:
     def of(value: Expr | None, known: Uses) -> "ControlCall | None":
         """What a value calls, where its functions are known, and give tuples."""
         name = operator_name(value)
-        if not isinstance(value, Call) or name not in (_WHILE, _SCAN, _CHOICE):
+        if not isinstance(value, Call) or name not in (*LOOPS, _CHOICE):
             return None
         names = tuple(arg for arg in value.args if isinstance(arg.ty, FuncType))
         found = map(known.value, names)
@@ -50,7 +51,7 @@ class ControlCall:
 
     @property
     def is_loop(self) -> bool:
-        return operator_name(self.call) != _CHOICE
+        return operator_name(self.call) in LOOPS
 
     @property
     def condition(self) -> Function | None:

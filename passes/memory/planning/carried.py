@@ -48,13 +48,13 @@ def _while_it_runs(loop: Var, control: ControlCall, known: Uses) -> Held:
 
 def _needed(loop: Var, control: ControlCall, known: Uses) -> set[int]:
     """What of that which a loop carries its condition needs, or what is read of it in the end."""
-    counts = range(control.count)
-    index_of = {param: index for index in counts for param in control.params(index)}
+    indices = range(control.count)
+    index_of = {param: index for index in indices for param in control.params(index)}
     users = known.users_of(loop)
     values = [known.value(user) for user in users]
     fields = [value.index for value in values if isinstance(value, TupleGetItem)]
     if len(fields) < known.count(loop):
-        return set(counts)  # it is handed on as a whole
+        return set(indices)  # it is handed on as a whole
 
     def of(var: Var) -> Iterable[Var]:
         return free_vars(known.bindings[var].value) if var in known.bindings else ()
@@ -68,8 +68,9 @@ def _needed(loop: Var, control: ControlCall, known: Uses) -> set[int]:
 
 
 def _inside(function: Function, kept: Held, known: Uses) -> Held:
-    """The most at once while something runs inside of a function, some parameters of which have
-    memory, with those that are read afterwards.
+    """The most that is there at once while a loop runs inside of a function.
+
+    That is with those of its parameters that are kept and that something reads afterwards.
     """
     found: list[Held] = []
     results = set(used_vars(function.body.body))

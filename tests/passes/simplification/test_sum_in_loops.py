@@ -1,4 +1,4 @@
-"""What loops add up of which only a sum is read, summed before it is added."""
+"""Sums over axes, moved into the loops that add up what is summed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import pytest
 from adjoint_checks import signed_array
 from jax import lax
+from parsing import parse_functions
+from unknown_loops import steps
 
 import relaxjax
 from relaxjax import from_jax, to_jax
@@ -24,16 +26,6 @@ ZERO = jnp.zeros((8, 4, 3))
 def outer(x: Any, y: Any) -> Any:
     """The gradient of weights that each sample gives."""
     return jax.vmap(jnp.outer)(x, y)
-
-
-def steps(n: Any, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """`step(number, carry)` so many times, which only the running program knows."""
-
-    def body(carry: Any) -> Any:
-        number, rest = carry
-        return number + 1, step(number, rest)
-
-    return lax.while_loop(lambda carry: carry[0] < n, body, (0, start))[1]
 
 
 def added(n: Any, x: Any, y: Any) -> Any:
@@ -129,32 +121,26 @@ def scans_inside(n: Any, x: Any, y: Any) -> Any:
 def added_to_others(n: Any, x: Any, y: Any) -> Any:
     """The sum is of what two loops add up, and of something else."""
     ends = [steps(n + more, lambda i, g: g + outer(x, y * i), ZERO) for more in (0, 1)]
-    return (ends[0] - (ends[1] + outer(y, x)[:, :3].swapaxes(1, 2)[:, :4])).sum(0)
+    return (ends[0] - (ends[1] + outer(x, jnp.cos(y)))).sum(0)
 
 
 SUMMED = [
-    *(
-        over_rows,
-        scans_inside,
-        added_to_others,
-        added,
-        subtracted,
-        from_another_start,
-        filled_at_first,
-        over_two_axes,
-        by_a_choice,
-    ),
-    *(
-        handed_to_a_choice_for_nothing,
-        with_a_branch_that_starts_anew,
-        loops_inside,
-        exchanged,
-        several,
-        summed_twice,
-    ),
+    added,
+    subtracted,
+    from_another_start,
+    filled_at_first,
+    over_two_axes,
+    by_a_choice,
+    handed_to_a_choice_for_nothing,
+    with_a_branch_that_starts_anew,
+    loops_inside,
+    scans_inside,
+    exchanged,
+    several,
+    summed_twice,
+    over_rows,
+    added_to_others,
 ]
-
-
 CONTROL = ("lax.while_loop", "lax.scan", "lax.switch")
 
 
@@ -238,12 +224,10 @@ def stacked(n: Any, x: Any, y: Any) -> Any:
 def run_over(n: Any, x: Any, y: Any) -> Any:
     """A loop inside runs over what has been added up."""
 
-    def step(i: Any, g: Any) -> Any:
-        return g + lax.scan(lambda h, row: (h + row.sum(), None), jnp.float32(i), g)[0] * outer(
-            x, y
-        )
+    def total(i: Any, g: Any) -> Any:
+        return lax.scan(lambda sums, row: (sums + row.sum(), None), jnp.float32(i), g)[0]
 
-    return steps(n, step, ZERO).sum(0)
+    return steps(n, lambda i, g: g + total(i, g) * outer(x, y), outer(x, y)).sum(0)
 
 
 def with_another_index(n: Any, x: Any, y: Any) -> Any:
@@ -254,9 +238,7 @@ def with_another_index(n: Any, x: Any, y: Any) -> Any:
 
 def of_half_precision(n: Any, x: Any, y: Any) -> Any:
     more = outer(x, y).astype("bfloat16")
-    return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + more), (0, more))[1].sum(
-        0
-    )
+    return steps(n, lambda i, g: g + more, more).sum(0)
 
 
 def of_whole_numbers(n: Any, x: Any, y: Any) -> Any:
@@ -282,22 +264,21 @@ def of_samples_that_end_apart(n: Any, x: Any, y: Any) -> Any:
 
 
 STAY = [
-    *(returned_as_well, over_other_axes_as_well, read_by_its_steps, read_by_the_condition),
-    *(
-        stacked,
-        run_over,
-        read_by_a_branch,
-        read_as_a_constant,
-        read_inside_of_a_loop,
-        with_another_index,
-    ),
-    *(
-        with_a_number_added,
-        of_half_precision,
-        of_whole_numbers,
-        of_one_sample,
-        of_samples_that_end_apart,
-    ),
+    returned_as_well,
+    over_other_axes_as_well,
+    read_by_its_steps,
+    read_by_the_condition,
+    read_by_a_branch,
+    read_as_a_constant,
+    read_inside_of_a_loop,
+    stacked,
+    run_over,
+    with_another_index,
+    of_half_precision,
+    of_whole_numbers,
+    of_one_sample,
+    with_a_number_added,
+    of_samples_that_end_apart,
 ]
 
 
@@ -305,6 +286,38 @@ STAY = [
 def test_what_stays(function: Callable[..., Any]) -> None:
     module = from_jax(function, 3, X, Y)
     assert SumInLoops()(module) is module
+
+
+WRITTEN = """
+@R.function
+def main(n: R.Tensor((), "int32"), x: R.Tensor((8, 4), "float32")):
+    @R.function
+    def goes_on(n: R.Tensor((), "int32"), i: R.Tensor((), "int32"), g: R.Tensor((8, 4), "float32")):
+        more = L.lt(i, n)
+        return more
+
+    @R.function
+    def step(
+        x: R.Tensor((8, 4), "float32"), i: R.Tensor((), "int32"), g: R.Tensor((8, 4), "float32")
+    ):
+        i2 = L.add(i, R.const(1, "int32"))
+        g2 = L.add(g, x)
+        return (i2, g2)
+
+    done = L.while_loop(goes_on, step, n, x, R.const(0, "int32"), x, cond_consts=1, body_consts=1)
+    each = done[1]
+    total = L.reduce_sum(each, axes=[0])
+    return {result}
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "moves"), [("total", True), ("(total, each)", False), ("(total, done)", False)]
+)
+def test_what_is_returned_as_well_stays(result: str, moves: bool) -> None:
+    """By itself, or with all that the loop gives."""
+    module = parse_functions(WRITTEN.format(result=result))
+    assert (SumInLoops()(module) is not module) is moves
 
 
 def test_functions_without_loops_stay() -> None:

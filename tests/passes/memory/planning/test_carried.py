@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
+from unknown_loops import steps
 
 from relaxjax import from_jax
 from relaxjax.ir import Function, Var
@@ -16,16 +17,6 @@ from relaxjax.passes.memory.planning.carried import carried_at_once
 
 X = jnp.linspace(0.0, 1.0, 1024).reshape(16, 64)  # of 4,096 bytes
 BYTES = 4096
-
-
-def steps(n: Any, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """`step(number, carry)` so many times, which only the running program knows."""
-
-    def body(carry: Any) -> Any:
-        number, rest = carry
-        return number + 1, step(number, rest)
-
-    return lax.while_loop(lambda carry: carry[0] < n, body, (0, start))[1]
 
 
 def one(n: Any, x: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Where sums over some axes may be made of what loops add up.
+"""Which sums over axes may move into loops, and which values are sums then.
 
-A sum goes through what gives the sum if it is given sums: additions, loops that carry what they add
-up, and choices of a branch. It goes nowhere if anything else reads what is added up.
+A sum moves through what gives a sum if it is given sums: additions, carries of loops, and choices
+of a branch. It stays where anything else reads a value that it would move through.
 """
 
 import math
@@ -33,17 +33,17 @@ class Field:
     index: int
 
 
-Place: TypeAlias = Var | Field
+Summed: TypeAlias = Var | Field
 
 
-class SummedPlaces:
-    """What of a function may be summed, by the loops and choices whose functions are their own."""
+class MovedSums:
+    """The sums of a function that may move into loops, whose functions are theirs alone."""
 
     def __init__(self, function: Function) -> None:
         self.known = Uses.of(function)
         self.controls: dict[Var, ControlCall] = {}
         self.owners: dict[Expr, Var] = {}  # of functions
-        self.given: dict[Var, Field] = {}  # to parameters: the call, and which of those handed over
+        self.sources: dict[Var, tuple[Var, int]] = {}  # of parameters: a call, and what it hands on
         self.returned: dict[Expr, list[Field]] = {}
         for var, value in self.known.values.items():
             control = ControlCall.of(value, self.known)
@@ -62,7 +62,7 @@ class SummedPlaces:
         self.owners |= dict.fromkeys(control.names, var)
         for index in range(control.count):
             for param in control.params(index):
-                self.given[param] = Field(var, index)
+                self.sources[param] = var, index
         for end in control.ends:
             for index, result in enumerate(end.fields if isinstance(end, Tuple) else ()):
                 self.returned.setdefault(result, []).append(Field(var, index))
@@ -98,27 +98,22 @@ class SummedPlaces:
             return None
         return Field(value.tuple_value, value.index) if value.tuple_value in self.controls else None
 
-    def with_field(self, field: Field, axes: Axes) -> set[Place]:
+    def with_field(self, field: Field, axes: Axes) -> set[Summed]:
         """All that is to be summed if one field is; nothing if it cannot be."""
-        found: set[Place] = set()
-        waiting: list[Place] = [field]
+        found: set[Summed] = set()
+        waiting: list[Summed] = [field]
         while waiting:
-            place = waiting.pop()
-            if place in found:
+            one = waiting.pop()
+            if one in found:
                 continue
-            found.add(place)
-            beside = (
-                [self._field_made_of(place), self._field_readers(place)]
-                if isinstance(place, Field)
-                else [self._made_of(place), self._readers(place, axes)]
-            )
-            for more in beside:
+            found.add(one)
+            for more in (self._made_of(one), self._readers(one, axes)):
                 if more is None:
                     return set()
                 waiting += more
         return found
 
-    def _field_made_of(self, field: Field) -> list[Place] | None:
+    def _field_made_of(self, field: Field) -> list[Summed] | None:
         control = self.controls[field.of]
         results = control.results(field.index)
         if not control.is_loop:
@@ -128,28 +123,31 @@ class SummedPlaces:
         wanted = self._wanted([*results, control.handed[field.index]])
         return [*control.params(field.index), *wanted]
 
-    def _field_readers(self, field: Field) -> list[Place] | None:
+    def _field_readers(self, field: Field) -> list[Summed] | None:
         fields = {user: self._field(user) for user in self.known.users_of(field.of)}
         if self.known.count(field.of) != len(fields) or None in fields.values():
             return None  # all fields are handed on together
         return [user for user, other in fields.items() if other == field]
 
-    def _made_of(self, var: Var) -> list[Place] | None:
-        if var in self.given:
-            source = self.given[var]
-            control = self.controls[source.of]
+    def _made_of(self, var: Summed) -> list[Summed] | None:
+        if isinstance(var, Field):
+            return self._field_made_of(var)
+        if var in self.sources:
+            of, index = self.sources[var]
+            control = self.controls[of]
             if control.is_loop:
-                return [source]
-            handed = control.handed[source.index]
-            return [*control.params(source.index), *self._wanted([handed])]
+                return [Field(of, index)]
+            return [*control.params(index), *self._wanted([control.handed[index]])]
         field = self._field(var)
         if field is not None:
             return [field]
         call = self._addition(var)
         return None if call is None else self._wanted(call.args)
 
-    def _readers(self, var: Var, axes: Axes) -> list[Place] | None:
-        found: list[Place] = [*self.returned.get(var, ())]
+    def _readers(self, var: Summed, axes: Axes) -> list[Summed] | None:
+        if isinstance(var, Field):
+            return self._field_readers(var)
+        found: list[Summed] = [*self.returned.get(var, ())]
         count = len(found)
         for user, times in self.known.users.get(var, {}).items():
             more = self._reader(user, var, axes)
@@ -159,7 +157,7 @@ class SummedPlaces:
             count += times
         return found if count == self.known.count(var) else None
 
-    def _reader(self, user: Var, var: Var, axes: Axes) -> list[Place] | None:
+    def _reader(self, user: Var, var: Var, axes: Axes) -> list[Summed] | None:
         """What becomes of a value that one binding uses."""
         if self._addition(user) is not None:
             return [user]
@@ -168,12 +166,12 @@ class SummedPlaces:
             return [] if _axes_of_sum(self.known.value(user)) == axes else None
         if control.call.args.count(var) > control.handed.count(var):
             return None  # a constant of a loop, or what it runs over
-        places = [index for index, handed in enumerate(control.handed) if handed is var]
+        indices = [index for index, handed in enumerate(control.handed) if handed is var]
         if control.is_loop:
-            return [Field(user, index) for index in places]
-        return [param for index in places for param in control.params(index)]
+            return [Field(user, index) for index in indices]
+        return [param for index in indices for param in control.params(index)]
 
-    def _wanted(self, values: Iterable[Expr]) -> list[Place]:
+    def _wanted(self, values: Iterable[Expr]) -> list[Summed]:
         """Those that are read here alone, and are sums if what they are made of is."""
         return [
             value
@@ -182,7 +180,7 @@ class SummedPlaces:
         ]
 
     def _is_made(self, var: Var) -> bool:
-        is_given = var in self.given or self._field(var) is not None
+        is_given = var in self.sources or self._field(var) is not None
         return is_given or self._addition(var) is not None
 
     def _addition(self, var: Var) -> Call | None:
