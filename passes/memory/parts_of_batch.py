@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 import jax
@@ -66,7 +67,8 @@ def in_parts(mod: IRModule, name: str, caller: Caller | None, plans: Sequence[De
 class InParts:
     """Which of some plans keep a limit with the batch in parts, by what is `taken` of XLA's count.
 
-    `sizes` are what was taken. What took more than was predicted tells how much more others do.
+    `sizes` are what was taken. What takes more than was predicted is of a part: so many bytes more
+    are expected of others, by the sizes of their parts.
     """
 
     mod: IRModule
@@ -76,8 +78,9 @@ class InParts:
     limit: int
     taken: Callable[[IRModule], int]
     sizes: list[int] = field(default_factory=list)
-    _share: float = 1.0  # that was taken of what was predicted
+    _more: int = 0  # bytes than predicted, if the whole batch were the part
     _smallest: tuple[_Known, Decided] | None = None
+    _known: list[_Known] = field(default_factory=list)
 
     def likely(self) -> Decided | None:
         """The first that keeps the limit as was predicted, plan by plan, in as few parts as do.
@@ -95,22 +98,23 @@ class InParts:
             whole = rematerialized(self.mod, self.name, found.plan)
             for numbers in wanted:
                 for one in _likely(whole, self.name, self.caller, numbers, self.limit):
-                    if self._smallest is None or one.peak < self._smallest[0].peak:
+                    if self._smallest is None or one.peak < _SPARE * self._smallest[0].peak:
                         self._smallest = one, found
-                    is_likely = one.peak * self._share <= self.limit
-                    if is_likely and (kept := self._tried(one, found)) is not None:
+                    expected = one.peak + self._more // one.parts.number
+                    if expected <= self.limit and (kept := self._tried(one, found)) is not None:
                         return kept
         return None
 
     def unlikely(self) -> Decided | None:
-        """The smallest, where that is predicted to be beyond the limit: it may take less."""
-        if self._smallest is None or self._smallest[0].peak <= self.limit:
+        """The smallest, where that is not expected to keep the limit: it may take less."""
+        if self._smallest is None or any(one is self._smallest[0] for one in self._known):
             return None
         return self._tried(*self._smallest)
 
     def _tried(self, one: _Known, found: Decided) -> Decided | None:
+        self._known.append(one)
         self.sizes.append(self.taken(one.split))
-        self._share = max(self._share, self.sizes[-1] / max(1, one.peak))
+        self._more = max(self._more, (self.sizes[-1] - one.peak) * one.parts.number)
         if self.sizes[-1] > self.limit:
             return None
         return found._replace(limit=self.limit, parts=one.parts)
@@ -127,6 +131,7 @@ def _likely(
 
     Fewer are not looked at where the most do not keep it. More parts are expected to take less: if
     the fewest of all do not keep it, with something to spare, those that do are found by halving.
+    Of those with nothing to spare, the smallest comes before the most.
     """
     *fewer, most = numbers
 
@@ -134,13 +139,15 @@ def _likely(
     def known(number: Parts) -> _Known | None:
         return _known(whole, name, caller, number)
 
-    def keeps(number: Parts) -> bool:
+    def keeps(number: Parts, share: float = _SPARE) -> bool:
         one = known(number)
-        return one is not None and one.peak <= (limit if number == most else limit * _SPARE)
+        return one is not None and one.peak <= limit * share
 
-    if keeps(most):
+    if keeps(most, share=1):
         first = 0 if fewer and keeps(fewer[0]) else bisect_left(fewer, True, key=keeps)
         yield from (one for n in fewer[first:] if (one := known(n)) is not None and keeps(n))
+        barely = (one for n in fewer[:first] if keeps(n, share=1) and (one := known(n)) is not None)
+        yield from islice(sorted(barely, key=attrgetter("peak")), 1)
     last = known(most)
     if last is not None:
         yield last

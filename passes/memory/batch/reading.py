@@ -38,6 +38,8 @@ Zeros: TypeAlias = bool | tuple["Zeros", ...]
 # What is computed before the loop takes at most so many times the bytes of the batch.
 _EARLY = 4
 
+_PRODUCTS = frozenset({"lax.dot_general", "lax.conv_general_dilated"})
+
 LOOPS = frozenset({"relax.scan", "lax.scan"})
 
 
@@ -196,8 +198,22 @@ class Reading:
         taken = self._taken(call, name, kinds)
         if taken is None:
             raise MixedError
+        if self.outer is None and self._is_larger(var, call, taken):
+            return AFTER
         self.taken[var] = taken
         return taken.result
+
+    def _is_larger(self, var: Var, call: Call, taken: Taken) -> bool:
+        """Whether a sum of products takes no less room than all that it is made of.
+
+        A loop would have the product of each part beside the sum. So it leaves rows, of which the
+        sum is one product afterwards. That of one sample is added to the sum as it is computed.
+        """
+        is_single = self.batch.parts == self.batch.size
+        if operator_name(call) not in _PRODUCTS or taken.result is not TOTAL or is_single:
+            return False
+        rows = {arg for arg in call.args if arg in self.inside and isinstance(arg, Var)}
+        return sum(map(size_of, rows)) <= size_of(var)
 
     def _taken(self, call: Call, name: str, kinds: tuple[Kind, ...]) -> Taken | None:
         if name == "relax.grad.delay":

@@ -52,7 +52,9 @@ def SplitBatch(
 
     What is alive at once is that of one part, and the sums. Nothing is computed again: a gradient
     of parameters is a sum over the samples, and so is a loss that is a mean. What has samples, such
-    as the gradient of the data, is put together of its parts.
+    as the gradient of the data, is put together of its parts. So are the rows of a product that is
+    larger than they are, such as the gradient of a wide layer by few samples: it comes afterwards,
+    at once. That of parts of one sample is added up with no room of its own.
 
     That is so where each value is of one sample, or a sum over all of them of which no value of a
     sample is computed. What samples need of all, such as how many words count, is computed before
@@ -236,7 +238,17 @@ class _Split:
                     inside.append(binding)
                 elif var not in self.reading.early:
                     after.append(binding)
-        return before, inside, after
+        late = self._turned_late(inside)
+        return before, [b for b in inside if b not in late], [*late, *after]
+
+    def _turned_late(self, inside: Sequence[Binding]) -> list[Binding]:
+        """Rows across that nothing in the loop reads: products read rows so as they are stored."""
+        read = set(free_vars(self.old.body.body)).union(*(free_vars(b.value) for b in inside))
+        read |= self.reading.early
+        turned = (b for b in inside if operator_name(b.value) == "lax.transpose")
+        return [
+            b for b in turned if isinstance(self.reading.kind(b.var), Along) and b.var not in read
+        ]
 
     def _turned(self) -> set[Var]:
         """Matrices across that products of the loop alone read, which XLA does as they are.
