@@ -74,7 +74,7 @@ UPDATES = {
 def derivatives() -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
     """Of each order the gradients, by a program and by JAX."""
     mod, wanted, name = with_main(), product, "main"
-    found = []
+    found: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
     for order in range(3):
         ours = jax.jit(to_jax(Gradient(name)(mod), f"{name}_adjoint"), compiler_options=QUICK)
         found.append((ours, jax.jit(jax.grad(wanted, (0, 1)), compiler_options=QUICK)))
