@@ -17,7 +17,7 @@ from relaxjax import from_jax, to_jax, value_and_grad
 from relaxjax.ir import ObjectType, ShapeType, SymbolicVar, TensorType, TupleType, Var, const
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ops import OpError
-from relaxjax.ops.lax import lax_op
+from relaxjax.ops.lax import lax_op, prototypes
 from relaxjax.ops.lax.prototypes import find_primitive, optional_params, prototype_names
 from relaxjax.passes import Gradient, GradientError
 
@@ -56,6 +56,16 @@ def test_optional_parameters_are_those_that_jax_leaves_at_none() -> None:
     assert {"precision", "preferred_element_type"} <= optional_params("dot_general")
     assert optional_params("reshape") >= {"dimensions"}
     assert optional_params("add") == frozenset()
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_prototypes_are_the_same_whatever_random_generator_is_the_default(impl: str) -> None:
+    """What is noted of a primitive at its first use is for all later ones."""
+    kept = vars(prototypes)["_traced"]
+    kept.cache_clear()
+    with jax.default_prng_impl(impl):
+        assert str(kept("random_wrap").outvars[0].aval.dtype) == "key<fry>"
+    kept.cache_clear()
 
 
 def test_an_unknown_primitive_is_an_error() -> None:

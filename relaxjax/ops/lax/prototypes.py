@@ -114,7 +114,9 @@ _PROGRAMS: dict[str, Callable[[], Any]] = {
     ),
     "symmetric_product": lambda: lax.linalg.symmetric_product(_matrix(), _matrix()),
     "fft": lambda: lax.fft(_complex_vector(), "FFT", (4,)),
-    "random_wrap": lambda: jax.random.wrap_key_data(lax.full((2,), 0, jnp.uint32)),
+    "random_wrap": lambda: jax.random.wrap_key_data(
+        lax.full((2,), 0, jnp.uint32), impl="threefry2x32"
+    ),
     "random_unwrap": lambda: jax.random.key_data(_key()),
     "random_clone": lambda: jax.random.clone(_key()),
     "platform_index": lambda: lax.platform_dependent(_ONE, cpu=_branch, default=_branch),
