@@ -67,6 +67,14 @@ def test_prototypes_are_the_same_whatever_random_generator_is_the_default(impl: 
     assert str(key.dtype) == "key<fry>"
 
 
+@pytest.mark.parametrize("name", ["dot_general", "conv_general_dilated"])
+def test_what_is_optional_does_not_depend_on_the_default_precision(name: str) -> None:
+    """It is noted at the first use, and a program read later would have `precision=None`."""
+    with jax.default_matmul_precision("highest"):
+        eqn = vars(prototypes)["_traced"].__wrapped__(name)
+    assert eqn.params["precision"] is None
+
+
 def test_an_unknown_primitive_is_an_error() -> None:
     with pytest.raises(ValueError, match=f"JAX, {jax.__version__}, has no primitive `sine`"):
         find_primitive("sine")

@@ -194,7 +194,8 @@ def check_call(name: str, given: Collection[str], count: int) -> None:
 def _traced(name: str) -> Any:
     """The equation of a primitive in its program, None where this release of JAX has none."""
     try:
-        traced = jax.make_jaxpr(_PROGRAMS[name])()
+        with jax.default_matmul_precision(None):  # or products would have the user's
+            traced = jax.make_jaxpr(_PROGRAMS[name])()
     except (KeyError, AttributeError):
         return None
     return next((eqn for eqn in _equations(traced.jaxpr) if eqn.primitive.name == name), None)
