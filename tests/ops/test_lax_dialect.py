@@ -17,7 +17,7 @@ from relaxjax import from_jax, to_jax, value_and_grad
 from relaxjax.ir import ObjectType, ShapeType, SymbolicVar, TensorType, TupleType, Var, const
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ops import OpError
-from relaxjax.ops.lax import lax_op
+from relaxjax.ops.lax import lax_op, prototypes
 from relaxjax.ops.lax.prototypes import find_primitive, optional_params, prototype_names
 from relaxjax.passes import Gradient, GradientError
 
@@ -56,6 +56,23 @@ def test_optional_parameters_are_those_that_jax_leaves_at_none() -> None:
     assert {"precision", "preferred_element_type"} <= optional_params("dot_general")
     assert optional_params("reshape") >= {"dimensions"}
     assert optional_params("add") == frozenset()
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_prototypes_are_the_same_whatever_random_generator_is_the_default(impl: str) -> None:
+    """What is noted of a primitive at its first use is for all later ones."""
+    program = vars(prototypes)["_PROGRAMS"]["random_wrap"]
+    with jax.default_prng_impl(impl):
+        key = jax.eval_shape(lambda: program())  # a function that JAX has not traced yet
+    assert str(key.dtype) == "key<fry>"
+
+
+@pytest.mark.parametrize("name", ["dot_general", "conv_general_dilated"])
+def test_what_is_optional_does_not_depend_on_the_default_precision(name: str) -> None:
+    """It is noted at the first use, and a program read later would have `precision=None`."""
+    with jax.default_matmul_precision("highest"):
+        eqn = vars(prototypes)["_traced"].__wrapped__(name)
+    assert eqn.params["precision"] is None
 
 
 def test_an_unknown_primitive_is_an_error() -> None:

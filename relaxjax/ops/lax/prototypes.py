@@ -114,7 +114,9 @@ _PROGRAMS: dict[str, Callable[[], Any]] = {
     ),
     "symmetric_product": lambda: lax.linalg.symmetric_product(_matrix(), _matrix()),
     "fft": lambda: lax.fft(_complex_vector(), "FFT", (4,)),
-    "random_wrap": lambda: jax.random.wrap_key_data(lax.full((2,), 0, jnp.uint32)),
+    "random_wrap": lambda: jax.random.wrap_key_data(
+        lax.full((2,), 0, jnp.uint32), impl="threefry2x32"
+    ),
     "random_unwrap": lambda: jax.random.key_data(_key()),
     "random_clone": lambda: jax.random.clone(_key()),
     "platform_index": lambda: lax.platform_dependent(_ONE, cpu=_branch, default=_branch),
@@ -192,7 +194,8 @@ def check_call(name: str, given: Collection[str], count: int) -> None:
 def _traced(name: str) -> Any:
     """The equation of a primitive in its program, None where this release of JAX has none."""
     try:
-        traced = jax.make_jaxpr(_PROGRAMS[name])()
+        with jax.default_matmul_precision(None):  # or products would have the user's
+            traced = jax.make_jaxpr(_PROGRAMS[name])()
     except (KeyError, AttributeError):
         return None
     return next((eqn for eqn in _equations(traced.jaxpr) if eqn.primitive.name == name), None)
