@@ -71,9 +71,9 @@ class _Import:
         variables = [(group, self._held(group)) for group in (*trained, *kept)]
         for one in program.inputs:
             if one.kind != "user" and self._is_constant(one):
-                interpreter.bind(one.argument.name, Constant(program.weights[one.target]))
+                interpreter.bind(one.argument.name, Constant(program.weights[one.target]), False)
         for group, var in variables:
-            interpreter.bind(group[0].argument.name, var)
+            interpreter.bind(group[0].argument.name, var, group in trained)
             for other in group[1:]:
                 interpreter.alias(other.argument.name, group[0].argument.name)
         params = [value for _, value in inputs if isinstance(value, Var)]
