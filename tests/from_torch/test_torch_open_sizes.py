@@ -157,6 +157,13 @@ def test_rows_that_do_not_make_whole_groups_are_an_error() -> None:
         trainer.predict(np.ones(6, "float32"))
 
 
+def test_a_fixed_size_that_does_not_make_whole_groups_is_an_error() -> None:
+    model = of_groups(f"Mul(Integer(4), {N})")
+    message = r"`x` is of type R.Tensor\(\(6,\).* multiples .* the next smaller .*\(\(4,\)"
+    with pytest.raises(ValueError, match=message):
+        model.with_sizes(n=6)
+
+
 def test_a_size_that_another_input_has_alone_is_told_by_that() -> None:
     nodes = [
         Node("aten.sum.default", {"self": X}, ("total",)),
