@@ -61,6 +61,8 @@ class _Import:
 
     def run(self) -> Imported:
         program, interpreter = self._program, self._interpreter
+        names = [one.argument.name for one in program.of_kind("user") if _is_tensor(one, program)]
+        self._sizes.settle(size for name in names for size in program.graph.tensors[name].sizes)
         inputs = [self._user_input(one) for one in program.of_kind("user")]
         held = [one for one in program.inputs if one.kind != "user" and not self._is_constant(one)]
         groups = _tied(held, program.weights)
@@ -69,17 +71,17 @@ class _Import:
         variables = [(group, self._held(group)) for group in (*trained, *kept)]
         for one in program.inputs:
             if one.kind != "user" and self._is_constant(one):
-                interpreter.bind(one.argument.name, Constant(program.weights[one.target]))
-        for name, value in inputs:
-            interpreter.bind(name, value)
+                interpreter.bind(one.argument.name, Constant(program.weights[one.target]), False)
         for group, var in variables:
-            interpreter.bind(group[0].argument.name, var)
+            interpreter.bind(group[0].argument.name, var, group in trained)
             for other in group[1:]:
                 interpreter.alias(other.argument.name, group[0].argument.name)
         params = [value for _, value in inputs if isinstance(value, Var)]
         params += [var for _, var in variables]
         with self._builder.function(BACKBONE, params):
             with self._builder.dataflow():
+                for name, value in inputs:
+                    interpreter.bind(name, self._as_found(name, value))
                 interpreter.run(program.graph)
                 self._check_parameters(trained)
                 outputs = self._outputs()
@@ -96,8 +98,12 @@ class _Import:
             _merged(arrays[: len(trained)]),
             _merged(arrays[len(trained) :]),
             {one.target: var.name for group, var in variables for one in group if one.persistent},
-            {symbols[name]: range_ for name, range_ in program.ranges.items() if name in symbols},
+            {symbols[name]: self._range(name) for name in program.ranges if name in symbols},
         )
+
+    def _range(self, symbol: str) -> tuple[int | None, int | None]:
+        low, high = self._program.ranges[symbol]
+        return self._sizes.extent(symbol, low), self._sizes.extent(symbol, high)
 
     def _is_constant(self, one: Input) -> bool:
         """Whether nothing changes it, and no `state_dict` holds it."""
@@ -115,8 +121,16 @@ class _Import:
                 f"the input `{name}` is a number, and a backbone takes tensors alone: export with "
                 "its value, not with a dynamic one"
             )
-        ty = TensorType(tuple(map(self._sizes.dim, meta.sizes)), meta.dtype)
+        ty = TensorType(tuple(map(self._sizes.given, meta.sizes)), meta.dtype)
         return name, Var(self._unique(name), ty)
+
+    def _as_found(self, name: str, value: Any) -> Any:
+        """An input with the sizes that torch found, such as 4 h, which are asked for."""
+        if not isinstance(value, Var):
+            return value
+        meta = self._program.graph.tensors[name]
+        wanted = TensorType(tuple(map(self._sizes.dim, meta.sizes)), meta.dtype)
+        return value if value.ty == wanted else self._builder.match_cast(value, wanted, name)
 
     def _held(self, group: Sequence[Input]) -> Var:
         array = self._program.weights[group[0].target]
@@ -166,6 +180,10 @@ class _Import:
                     f"the parameter `{group[0].target}` is written to by the program, which an "
                     "optimizer alone may do here"
                 )
+
+
+def _is_tensor(one: Input, program: TorchProgram) -> bool:
+    return isinstance(one.argument, Ref) and one.argument.name in program.graph.tensors
 
 
 def _tied(held: Sequence[Input], weights: Mapping[str, Array]) -> list[list[Input]]:

@@ -14,6 +14,7 @@ from relaxjax.ir.span import add_location
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.ops.emit import call, dtype_of, ndim_of, number
 
+from .aten.pointwise import with_gradient_of
 from .aten.promotion import cast
 from .aten.shapes import shaped
 from .aten.table import TABLE, Entry, functional, in_place, of_out
@@ -65,15 +66,20 @@ class Interpreter:
     """Reads nodes into the function that `builder` has open; it holds what each of them gave."""
 
     def __init__(
-        self, builder: BlockBuilder, sizes: Sizes, autocast: Autocast | None = None
+        self,
+        builder: BlockBuilder,
+        sizes: Sizes,
+        autocast: Autocast | None = None,
+        takes_gradients: bool = True,
     ) -> None:
         self._builder, self._sizes, self._autocast = builder, sizes, autocast
+        self._takes_gradients = takes_gradients
         self._values: dict[str, Any] = {}
         self._metas: dict[str, TensorMeta] = {}
 
-    def bind(self, name: str, value: Any) -> None:
+    def bind(self, name: str, value: Any, has_gradient: bool = True) -> None:
         """Take `value`, a tensor or a number, for an input of the graph."""
-        self._values[name] = Tensor(value) if isinstance(value, Expr) else value
+        self._values[name] = Tensor(value, has_gradient) if isinstance(value, Expr) else value
 
     def alias(self, name: str, other: str) -> None:
         """Take an input of the graph for the same tensor as another."""
@@ -128,7 +134,7 @@ class Interpreter:
             device, dtype, is_enabled, _, inner, *given = node.arguments.values()
             concerns = any(one.device == device for one in inner.graph.tensors.values())
             within = region(device, dtype, is_enabled) if concerns else self._autocast
-            self._inline(node, inner, given, True, within)
+            self._inline(node, inner, given, self._takes_gradients, within)
         elif node.target == _COND:
             self._choose(node, *node.arguments.values())
         elif node.target in _LOOPS:
@@ -149,16 +155,19 @@ class Interpreter:
         autocast: Autocast | None,
     ) -> None:
         """A graph as part of this one; without gradients, its results are constants to Gradient."""
-        within = Interpreter(self._builder, self._sizes, autocast)
+        within = Interpreter(self._builder, self._sizes, autocast, with_gradients)
         for parameter, argument in zip(inner.graph.inputs, given, strict=True):
             within._values[parameter.name] = self.value(argument)
+        outer = list(within._values.values())
         within.run(inner.graph)
         for name, result in zip(_flat(node.results), inner.graph.outputs, strict=True):
             value = within.value(result)
             if name is None:
                 continue
-            if not with_gradients and isinstance(value, Tensor):
-                value = Tensor(self._emit(call("grad.no_grad", value.read()), name))
+            if any(value is one for one in outer):
+                pass  # what was written to there has the gradient that it had
+            elif not with_gradients and isinstance(value, Tensor):
+                value = Tensor(self._emit(call("grad.no_grad", value.read()), name), False)
             elif not with_gradients and isinstance(value, Chosen):
                 data = self._emit(call("grad.no_grad", value.data), name)
                 value = Chosen(data, value.mask)
@@ -175,7 +184,8 @@ class Interpreter:
         """One of two graphs, whose functions take all that they need; sizes they know."""
         chooses = self.read(condition)
         if isinstance(chooses, bool):
-            self._inline(node, true if chooses else false, operands, True, self._autocast)
+            taken = true if chooses else false
+            self._inline(node, taken, operands, self._takes_gradients, self._autocast)
             return
         given = list(map(self.read, operands))
         if concerned(node.target, {"operands": given}):
@@ -202,7 +212,9 @@ class Interpreter:
     def _bind_found(self, node: Node, found: Sequence[Expr]) -> None:
         for name, value in zip(_flat(node.results), found, strict=True):
             if name is not None:
-                self._values[name] = Tensor(self._checked(node, name, self._emit(value, name)))
+                self._values[name] = self._tensor(
+                    self._checked(node, name, self._emit(value, name))
+                )
 
     def _branch(self, branch: SubGraph, given: Sequence[Any]) -> Var:
         """A graph as a function of those of its inputs that are tensors."""
@@ -219,7 +231,7 @@ class Interpreter:
 
     def _results(self, graph: Graph, values: Sequence[Any]) -> list[Expr]:
         """What a graph gives for values of its inputs, emitted where the builder is."""
-        within = Interpreter(self._builder, self._sizes, self._autocast)
+        within = Interpreter(self._builder, self._sizes, self._autocast, self._takes_gradients)
         for parameter, value in zip(graph.inputs, values, strict=True):
             within.bind(parameter.name, value)
         within.run(graph)
@@ -275,8 +287,11 @@ class Interpreter:
                     node, value.data.ty, TensorType(None, meta.dtype, len(meta.sizes))
                 )
         elif isinstance(value, Expr):
-            return Tensor(self._checked(node, name, self._emit(value, name)))
+            return self._tensor(self._checked(node, name, self._emit(value, name)))
         return value
+
+    def _tensor(self, expr: Expr) -> Tensor:
+        return Tensor(expr, self._takes_gradients)
 
     def _same(self, one: Expr, other: Expr) -> bool:
         return same_value(one, other, self._builder.lookup_binding)
@@ -288,7 +303,9 @@ class Interpreter:
             self._values[name] = value
             return
         expr = self._checked(node, name, self._emit(value, name))
-        self._values[name] = self._view(node, entry, expr, place) if entry.is_view else Tensor(expr)
+        self._values[name] = (
+            self._view(node, entry, expr, place) if entry.is_view else self._tensor(expr)
+        )
 
     def _view(self, node: Node, entry: Entry, expr: Expr, place: int | None) -> Tensor:
         first, *others = node.arguments
@@ -309,7 +326,7 @@ class Interpreter:
         if entry.may_copy:
             shares = self._shares(node.arguments[first], expr, node)
             if shares is False:
-                return Tensor(expr)
+                return self._tensor(expr)
             is_certain = shares is True
         return View(base, expr, get, put if entry.put else None, is_certain)
 
@@ -337,6 +354,10 @@ class Interpreter:
             new = self._computed_by(node, plain, given)
         if dtype_of(new) != dtype_of(old):
             new = call("astype", new, dtype_of(old))
+        if self._takes_gradients:
+            target.root().has_gradient = True
+        elif target.root().has_gradient:
+            new = with_gradient_of(old, new)
         name = _only(node)
         target.write(self._checked(node, name, self._emit(new, name)))
         self._values[name] = target

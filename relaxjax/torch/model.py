@@ -13,7 +13,8 @@ import numpy as np
 
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Expr, Tuple
-from relaxjax.ir.function import SeqExpr
+from relaxjax.ir.function import MatchCast, SeqExpr
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.lowering import VirtualMachine, build
@@ -67,7 +68,9 @@ class ImportedModel:
         for name, size in sizes.items():
             _check_size(self.ranges, name, size)
         left = {name: range_ for name, range_ in self.ranges.items() if name not in sizes}
-        return replace(self, mod=BindSymbolicVars(sizes)(self.mod), ranges=left)
+        mod = BindSymbolicVars(sizes)(self.mod)
+        _check_inputs(mod)
+        return replace(self, mod=mod, ranges=left)
 
     def trainer(self, loss: Any, optimizer: Any, *targets: Type, **options: Any) -> Trainer:
         """A trainer of the model, with its weights.
@@ -121,6 +124,19 @@ def _check_size(ranges: Mapping[str, tuple[int | None, int | None]], name: str, 
         raise ValueError(
             f"the size `{name}` is to be {size}, but PyTorch exported the model for {listed}"
         )
+
+
+def _check_inputs(mod: IRModule) -> None:
+    """Refuse sizes of inputs that are no multiple of what PyTorch exported the model for."""
+    params = mod[BACKBONE].params
+    casts = [one for one in mod[BACKBONE].body.bindings() if isinstance(one, MatchCast)]
+    for cast in casts:
+        given = cast.value
+        if given in params and fits(given.ty, cast.ty) is Fit.NEVER:
+            raise ValueError(
+                f"by these sizes the input `{given}` is of type {given.ty}, but PyTorch exported "
+                f"the model for multiples of a number alone: the next smaller one is {cast.ty}"
+            )
 
 
 def _range(low: int | None, high: int | None) -> str:

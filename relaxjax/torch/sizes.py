@@ -1,10 +1,11 @@
 """Sizes that torch writes as expressions of SymPy, read as dimensions; nothing is evaluated."""
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
 from relaxjax.ir.builder import Names
+from relaxjax.ir.dim_variables import dim_vars, substitute_dim
 from relaxjax.ir.dims import Dim, SymbolicVar, dim_max, dim_min, floordiv, mod
 
 from .errors import TorchImportError
@@ -38,8 +39,39 @@ class Sizes:
     def __init__(self) -> None:
         self._names = Names()
         self.symbols: dict[str, SymbolicVar] = {}
+        self._lines: dict[SymbolicVar, tuple[int, int]] = {}  # the factor and the offset
+        self._given: dict[Dim, SymbolicVar] = {}
+        self._meanings: dict[SymbolicVar, Dim] = {}
+
+    def settle(self, sizes: Iterable[int | str]) -> None:
+        """Find the symbols that no input has as a size, such as h where one has 4 h rows.
+
+        Only a size of an input is known when a program runs: its variable n stands for these rows,
+        and h is n // 4.
+        """
+        dims = [self._dim(size) for size in sizes]
+        for var in self.symbols.values():
+            if var in dims:
+                continue
+            lines = {dim: line for dim in dims if (line := _line(dim, var)) is not None}
+            for dim, (factor, offset) in list(lines.items())[:1]:
+                self._lines[var], self._given[dim] = (factor, offset), var
+                self._meanings[var] = floordiv(var - offset, factor)
 
     def dim(self, size: int | str) -> Dim:
+        return substitute_dim(self._dim(size), self._meanings)
+
+    def given(self, size: int | str) -> Dim:
+        """A size of an input: a variable where that stands for it."""
+        dim = self._dim(size)
+        return self._given.get(dim, substitute_dim(dim, self._meanings))
+
+    def extent(self, symbol: str, value: int | None) -> int | None:
+        """What the variable of a symbol is where the symbol has this value."""
+        factor, offset = self._lines.get(self.symbols[symbol], (1, 0))
+        return None if value is None else factor * value + offset
+
+    def _dim(self, size: int | str) -> Dim:
         if isinstance(size, int):
             return size
         return self._read(ast.parse(size, mode="eval").body, size)
@@ -62,3 +94,13 @@ class Sizes:
         if name not in self.symbols:
             self.symbols[name] = SymbolicVar(self._names.unique("n"))
         return self.symbols[name]
+
+
+def _line(dim: Dim, var: SymbolicVar) -> tuple[int, int] | None:
+    """The factor and the offset of a dimension that grows with this variable alone."""
+    if dim_vars(dim) != (var,):
+        return None
+    offset, there = (substitute_dim(dim, {var: value}) for value in (0, 1))
+    if not isinstance(offset, int) or not isinstance(there, int) or there <= offset:
+        return None
+    return (there - offset, offset) if dim == var * (there - offset) + offset else None

@@ -11,10 +11,14 @@ Emit: TypeAlias = Callable[[Expr], Expr]
 
 
 class Tensor:
-    """A tensor with memory of its own, as it is at this point of the program."""
+    """A tensor with memory of its own, as it is at this point of the program.
 
-    def __init__(self, expr: Expr) -> None:
+    One without a gradient is a buffer, or was computed where there are none.
+    """
+
+    def __init__(self, expr: Expr, has_gradient: bool = True) -> None:
         self._expr = expr
+        self.has_gradient = has_gradient
         self.version = 0
 
     def read(self) -> Expr:

@@ -119,3 +119,71 @@ def test_what_is_asked_of_values_is_left_out() -> None:
     truths = {"above": replace(meta(N), dtype="bool"), "right": replace(meta(), dtype="bool")}
     model = model_of(nodes, np.ones((1,), "float32"), x=meta(N), y=meta(N), **truths)
     assert len(list(model.mod["backbone"].body.bindings())) == 2
+
+
+def of_groups(size: str) -> ImportedModel:
+    """Rows times a weight, in a program that PyTorch exported for `size` of them alone."""
+    nodes = [Node("aten.mul.Tensor", {"self": X, "other": W}, ("y",))]
+    return model_of(nodes, np.ones((1,), "float32"), x=meta(size), y=meta(size))
+
+
+@pytest.mark.parametrize(
+    ("size", "told", "most", "rows"),
+    [
+        (f"Mul(Integer(4), {N})", "(n // 4) * 4", 20, 8),
+        (f"Add(Mul(Integer(2), {N}), Integer(1))", "((n + 1) // 2) * 2 - 1", 11, 5),
+    ],
+)
+def test_a_size_that_an_input_has_only_as_a_part(
+    size: str, told: str, most: int, rows: int
+) -> None:
+    """As of images whose height is `4 * Dim("h")`: the open size is the height itself."""
+    model = of_groups(size)
+    assert str(model.mod["backbone"].params[0].ty) == 'R.Tensor((n,), dtype="float32")'
+    assert [str(dim) for dim in dims_of(model)] == [told]
+    assert model.ranges == {"n": (most % 2, most)}
+    x = np.arange(1, rows + 1, dtype="float32")
+    trainer = model.trainer(MSELoss(), SGD(0.01))
+    trainer.update([x], [np.zeros(rows, "float32")])
+    (found,) = trainer.export_params().values()
+    np.testing.assert_allclose(found, [1 - 0.02 * np.mean(x * x)], rtol=1e-6)
+    fixed = model.with_sizes(n=rows).mod["backbone"].params[0].ty
+    assert str(fixed) == f'R.Tensor(({rows},), dtype="float32")'
+
+
+def test_rows_that_do_not_make_whole_groups_are_an_error() -> None:
+    trainer = of_groups(f"Mul(Integer(4), {N})").trainer(MSELoss(), SGD(0.01))
+    with pytest.raises(ArgumentError, match=r"dimension 0 of `x1` must be 4, found 6"):
+        trainer.predict(np.ones(6, "float32"))
+
+
+def test_a_fixed_size_that_does_not_make_whole_groups_is_an_error() -> None:
+    model = of_groups(f"Mul(Integer(4), {N})")
+    message = r"`x` is of type R.Tensor\(\(6,\).* multiples .* the next smaller .*\(\(4,\)"
+    with pytest.raises(ValueError, match=message):
+        model.with_sizes(n=6)
+
+
+def test_a_size_that_another_input_has_alone_is_told_by_that() -> None:
+    nodes = [
+        Node("aten.sum.default", {"self": X}, ("total",)),
+        Node("aten.mul.Tensor", {"self": Ref("total"), "other": W}, ("y",)),
+        Node("aten.mul.Tensor", {"self": Ref("z"), "other": Ref("y")}, ("more",)),
+    ]
+    tensors = {
+        "w": meta(1, trained=True),
+        "x": meta(f"Mul(Integer(4), {N})"),
+        "z": meta(N),
+        "total": meta(),
+        "y": meta(1),
+        "more": meta(N),
+    }
+    graph = Graph((W, X, Ref("z")), tuple(nodes), (Ref("more"),), tensors)
+    inputs = (Input("parameter", W, "w"), Input("user", X), Input("user", Ref("z")))
+    weights, trained = {"w": np.ones((1,), "float32")}, frozenset(["w"])
+    outputs, ranges = (Output("user", Ref("more")),), {"s0": (1, 5)}
+    program = TorchProgram("net", graph, inputs, outputs, weights, {}, trained, ranges)
+    model = imported(program)
+    params = [str(param.ty) for param in model.mod["backbone"].params[:2]]
+    assert params == ['R.Tensor((n * 4,), dtype="float32")', 'R.Tensor((n,), dtype="float32")']
+    assert model.ranges == {"n": (1, 5)}

@@ -72,11 +72,27 @@ def clone(self: Expr, memory_format: Any = None) -> Expr:
     return self
 
 
+def with_gradient_of(old: Expr, new: Expr) -> Expr:
+    """The numbers of `new` with the gradient of `old`, as of what is written where none is taken.
+
+    PyTorch then goes back through what was there before: `y.detach().copy_(y.round())` is a
+    straight-through estimator.
+    """
+    if not is_floating(dtype_of(old)):
+        return new
+    known = where(call("isfinite", old), old, scalar(0, old))
+    return call("grad.no_grad", new) + (known - call("grad.no_grad", known))
+
+
 def _put_whole(base: Expr, new: Expr, **_: Any) -> Expr:
     return new
 
 
-@view("detach.default", put=_put_whole)
+def _put_detached(base: Expr, new: Expr, **_: Any) -> Expr:
+    return with_gradient_of(base, new)
+
+
+@view("detach.default", put=_put_detached)
 def detach(self: Expr) -> Expr:
     return call("grad.no_grad", self) if is_floating(dtype_of(self)) else self
 

@@ -1,0 +1,98 @@
+"""What PyTorch writes where it takes no gradients: its numbers, with the gradient from before."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from relaxjax import ImportedModel
+from relaxjax.losses import MSELoss
+from relaxjax.optim import SGD
+from relaxjax.torch.model import imported
+from relaxjax.torch.program import (
+    Graph,
+    Input,
+    Node,
+    Output,
+    Ref,
+    SubGraph,
+    TensorMeta,
+    TorchProgram,
+)
+
+X, W, Y, D, R, Z, OLD = map(Ref, ("x", "w", "y", "d", "r", "z", "old"))
+META = TensorMeta("float32", (3,), (3,), (1,), False)
+PRODUCT = Node("aten.mul.Tensor", {"self": X, "other": W}, ("y",))
+ROUND = Node("aten.round.default", {"self": Y}, ("r",))
+RESULT = Node("aten.mul.Tensor", {"self": Y, "other": X}, ("z",))
+FLOATS = np.array([0.6, 1.4, 2.7], "float32")
+
+
+def model_of(nodes: Sequence[Node]) -> ImportedModel:
+    names = ("x", "w", "y", "d", "r", "z", "old", "written")
+    metas = dict.fromkeys(names, META)
+    graph = Graph((W, OLD, X), tuple(nodes), (Z,), metas)
+    inputs = (Input("parameter", W, "w"), Input("buffer", OLD, "old"), Input("user", X))
+    weights = {"w": np.array([1.2, 0.9, 0.4], "float32"), "old": FLOATS}
+    outputs = (Output("user", Z),)
+    return imported(TorchProgram("net", graph, inputs, outputs, weights, {}, frozenset(["w"])))
+
+
+def without_gradients(*nodes: Node, given: Sequence[Ref], results: Sequence[Ref]) -> Node:
+    metas = dict.fromkeys(("y", "r", "old", "written"), META)
+    graph = SubGraph(Graph(tuple(given), nodes, tuple(results), metas))
+    arguments = {"enabled": False, "wrapped": graph}
+    arguments |= {f"given{place}": one for place, one in enumerate(given)}
+    return Node("higher_order.wrap_with_set_grad_enabled", arguments, ("written",))
+
+
+def by_detach() -> list[Node]:
+    return [
+        PRODUCT,
+        Node("aten.detach.default", {"self": Y}, ("d",)),
+        ROUND,
+        Node("aten.copy_.default", {"self": D, "src": R}, ("written",)),
+        RESULT,
+    ]
+
+
+def by_region() -> list[Node]:
+    copied = Node("aten.copy_.default", {"self": Y, "src": R}, ("written",))
+    inner = without_gradients(ROUND, copied, given=[Y], results=[Ref("written")])
+    return [PRODUCT, inner, Node(RESULT.target, {"self": Ref("written"), "other": X}, ("z",))]
+
+
+@pytest.mark.parametrize("nodes", [by_detach(), by_region()], ids=["detach", "region"])
+def test_an_estimator_that_is_straight_through(nodes: list[Node]) -> None:
+    model = model_of(nodes)
+    trainer = model.trainer(MSELoss(), SGD(0.1))
+    weight = model.params["w"]
+    wanted = np.round(FLOATS * weight) * FLOATS
+    np.testing.assert_allclose(trainer.predict(FLOATS), wanted, rtol=1e-6)
+    trainer.update([FLOATS], [np.zeros(3, "float32")])
+    (found,) = trainer.export_params().values()
+    np.testing.assert_allclose(found, weight - 0.1 * 2 / 3 * wanted * FLOATS**2, rtol=1e-5)
+
+
+def test_what_is_written_has_its_own_gradient_where_it_is_read() -> None:
+    """`d.copy_(r)` lets a gradient through to r by d, and by y to what y was before."""
+    nodes = by_detach()
+    nodes[2] = Node("aten.mul.Tensor", {"self": W, "other": W}, ("r",))
+    nodes[4] = Node("aten.mul.Tensor", {"self": D, "other": X}, ("z",))
+    model = model_of(nodes)
+    trainer = model.trainer(MSELoss(), SGD(0.1))
+    weight = model.params["w"]
+    trainer.update([FLOATS], [np.zeros(3, "float32")])
+    (found,) = trainer.export_params().values()
+    slope = 2 / 3 * (weight**2 * FLOATS) * 2 * weight * FLOATS
+    np.testing.assert_allclose(found, weight - 0.1 * slope, rtol=1e-5)
+
+
+def test_a_buffer_is_written_to_as_it_is() -> None:
+    """Running means have no gradient that would have to be kept."""
+    scaled = Node("aten.mul_.Tensor", {"self": OLD, "other": 0.5}, ("written",))
+    inner = without_gradients(scaled, given=[OLD], results=[Ref("written")])
+    result = Node("aten.add.Tensor", {"self": Y, "other": OLD}, ("z",))
+    text = model_of([PRODUCT, inner, result]).mod.script()
+    assert "no_grad" not in text
+    assert "isfinite" not in text
