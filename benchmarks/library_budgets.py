@@ -7,6 +7,8 @@ Each gradient is compiled with everything kept and within the share of that, by
 `relaxjax.value_and_grad`, after a small loss has warmed up the process. The table gives the MiB
 with everything kept and the CPU seconds to compile it, what is taken within the budget as a part
 of that, or the least that a refusal names, and the CPU seconds it took as a multiple of the first.
+The last column is the CPU time of a step within the budget by that of one with everything kept, in
+turns.
 """
 
 import argparse
@@ -15,7 +17,7 @@ import gc
 import os
 import re
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
 
@@ -24,34 +26,39 @@ from beside_jax import Gradient, warm_up
 from jax_losses import Case, Draws
 from library_losses import LOSSES
 from surroundings import surroundings, temp_bytes
-from timing import table
+from timing import in_turns, table
 
 import relaxjax
 from relaxjax.passes import MemoryPlanError
 
-HEAD = ("loss", "MiB", "CPU s", "kept", "refused: least", "CPU s as a multiple")
+HEAD = ("loss", "MiB", "CPU s", "kept", "refused: least", "CPU s as a multiple", "step")
+ROUNDS = 5
 
 
 class Compiled(NamedTuple):
-    """The temporary bytes of a gradient, or the words by which it is refused, and CPU seconds."""
+    """A gradient's step, or the words by which it is refused, and the CPU seconds to compile it."""
 
-    found: int | str
+    step: Any
+    refusal: str
     seconds: float
+
+    @property
+    def bytes(self) -> int:
+        return temp_bytes(self.step)
 
 
 def compiled(case: Case, gradient: Gradient) -> Compiled:
     jax.clear_caches()
     gc.collect()
-    start = time.process_time()
-    found: int | str
+    start, step, refusal = time.process_time(), None, ""
     try:
         lowered = jax.jit(gradient(case.loss, has_aux=case.has_aux)).lower(
             case.params, *case.inputs
         )
-        found = temp_bytes(lowered.compile())
+        step = lowered.compile()
     except MemoryPlanError as error:
-        found = str(error)
-    return Compiled(found, time.process_time() - start)
+        refusal = str(error)
+    return Compiled(step, refusal, time.process_time() - start)
 
 
 def row(name: str, share: float) -> tuple[str, ...]:
@@ -60,15 +67,28 @@ def row(name: str, share: float) -> tuple[str, ...]:
         compiled(case, functools.partial(relaxjax.value_and_grad, **options))
         for options in ({"memory_policy": "none"}, {"memory_budget": share})
     )
-    assert isinstance(whole.found, int)
-    kept, refused = "", ""
-    if isinstance(within.found, int):
-        kept = f"{within.found / whole.found:.2f}"
+    kept, refused, longer = "", "", ""
+    if within.refusal:
+        *_, least = re.findall(r"([\d,]+) bytes", within.refusal.partition(";")[0])
+        refused = f"{int(least.replace(',', '')) / whole.bytes:.2f}"
     else:
-        *_, least = re.findall(r"([\d,]+) bytes", within.found.partition(";")[0])
-        refused = f"{int(least.replace(',', '')) / whole.found:.2f}"
+        kept = f"{within.bytes / whole.bytes:.2f}"
+        longer = f"{within_by_whole(case, within, whole):.2f}"
     multiple = f"{within.seconds / whole.seconds:.1f}"
-    return name, f"{whole.found / 2**20:.1f}", f"{whole.seconds:.1f}", kept, refused, multiple
+    size, seconds = f"{whole.bytes / 2**20:.1f}", f"{whole.seconds:.1f}"
+    return name, size, seconds, kept, refused, multiple, longer
+
+
+def within_by_whole(case: Case, within: Compiled, whole: Compiled) -> float:
+    """The CPU time of a step by that of another one."""
+
+    def run(step: Any) -> None:
+        jax.block_until_ready(step(case.params, *case.inputs))
+
+    steps = {"within": within.step, "whole": whole.step}
+    runs = {name: functools.partial(run, step) for name, step in steps.items()}
+    times = in_turns(runs, ROUNDS)
+    return times["within"].ratio(times["whole"], "cpu")
 
 
 def main() -> None:

@@ -118,12 +118,14 @@ def test_a_budget_of_a_loss_of_a_library_is_kept_or_refused() -> None:
         pytest.importorskip(library)
     row = import_module("library_budgets").row
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        *_, kept, refused, multiple = row("linen: digits", 0.5)
+        *_, kept, refused, multiple, longer = row("linen: digits", 0.5)
         assert float(kept) <= 0.5
         assert not refused
         assert float(multiple) > 0
-        *_, kept, refused, _ = row("linen: digits", 0.01)
+        assert float(longer) > 0
+        *_, kept, refused, _, longer = row("linen: digits", 0.01)
     assert not kept
+    assert not longer
     assert float(refused) > 0.01
 
 
