@@ -212,8 +212,11 @@ class Reading:
         is_single = self.batch.parts == self.batch.size
         if operator_name(call) not in _PRODUCTS or taken.result is not TOTAL or is_single:
             return False
-        rows = {arg for arg in call.args if arg in self.inside and isinstance(arg, Var)}
-        return sum(map(size_of, rows)) <= size_of(var)
+        rows = {arg for arg in call.args if isinstance(arg, Var) and arg in self.inside}
+        are_stored = all(isinstance(self.kind(row), Along) for row in rows)
+        return are_stored and sum(size_of(row) for row in rows if row in self.values) <= size_of(
+            var
+        )
 
     def _taken(self, call: Call, name: str, kinds: tuple[Kind, ...]) -> Taken | None:
         if name == "relax.grad.delay":

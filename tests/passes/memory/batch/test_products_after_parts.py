@@ -101,3 +101,20 @@ def test_gradients_of_many_numbers_are_those_of_jax(name: str) -> None:
         rtol=1e-4,
         atol=1e-5,
     )
+
+
+def test_what_is_no_row_but_computed_in_the_loop_is_multiplied_there() -> None:
+    """Each part has all of `w_late`, which waits for what is of that part."""
+    body = """
+    e = L.exp(x)
+    w_late = R.grad.delay(w, e)
+    s = L.reduce_sum(e, axes=[0])
+    r = L.reshape(s, new_sizes=[8, 1])
+    y = L.dot_general(r, w_late, dimension_numbers=[[[1], [0]], [[], []]])
+    return y
+    """
+    mod = parse_main("\n".join(map(str.strip, body.strip().splitlines())), x=(4, 8), w=(1, 8))
+    split = SplitBatch("main", 2, {"x": 0})(mod)
+    given = normal(4, 8), normal(1, 8, seed=1)
+    before, after = (to_jax(one, "main")(*given) for one in (mod, split))
+    chex.assert_trees_all_close(before, after, rtol=1e-5, atol=1e-6)
