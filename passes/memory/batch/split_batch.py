@@ -52,9 +52,11 @@ def SplitBatch(
 
     What is alive at once is that of one part, and the sums. Nothing is computed again: a gradient
     of parameters is a sum over the samples, and so is a loss that is a mean. What has samples, such
-    as the gradient of the data, is put together of its parts. So are the rows of a product that is
-    larger than they are, such as the gradient of a wide layer by few samples: it comes afterwards,
-    at once. That of parts of one sample is added up with no room of its own.
+    as the gradient of the data, is put together of its parts.
+
+    So are the rows of a product that is larger than they are, such as the gradient of a wide layer
+    by few samples: it comes afterwards, at once. By parts of one sample it is added up with no room
+    of its own.
 
     That is so where each value is of one sample, or a sum over all of them of which no value of a
     sample is computed. What samples need of all, such as how many words count, is computed before
