@@ -80,7 +80,7 @@ class InParts:
     sizes: list[int] = field(default_factory=list)
     _more: int = 0  # bytes than predicted, if the whole batch were the part
     _smallest: tuple[_Known, Decided] | None = None
-    _known: list[_Known] = field(default_factory=list)
+    _counted: list[_Known] = field(default_factory=list)
 
     def likely(self) -> Decided | None:
         """The first that keeps the limit as was predicted, plan by plan, in as few parts as do.
@@ -107,12 +107,12 @@ class InParts:
 
     def unlikely(self) -> Decided | None:
         """The smallest, where that is not expected to keep the limit: it may take less."""
-        if self._smallest is None or any(one is self._smallest[0] for one in self._known):
+        if self._smallest is None or any(one is self._smallest[0] for one in self._counted):
             return None
         return self._tried(*self._smallest)
 
     def _tried(self, one: _Known, found: Decided) -> Decided | None:
-        self._known.append(one)
+        self._counted.append(one)
         self.sizes.append(self.taken(one.split))
         self._more = max(self._more, (self.sizes[-1] - one.peak) * one.parts.number)
         if self.sizes[-1] > self.limit:
