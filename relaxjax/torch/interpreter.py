@@ -164,11 +164,11 @@ class Interpreter:
             value = within.value(result)
             if name is None:
                 continue
-            if any(value is one for one in outer):
-                pass  # what was written to there has the gradient that it had
-            elif not with_gradients and isinstance(value, Tensor):
+            # What was written to outside has the gradient that it had.
+            is_constant = not with_gradients and not any(value is one for one in outer)
+            if is_constant and isinstance(value, Tensor):
                 value = Tensor(self._emit(call("grad.no_grad", value.read()), name), False)
-            elif not with_gradients and isinstance(value, Chosen):
+            elif is_constant and isinstance(value, Chosen):
                 data = self._emit(call("grad.no_grad", value.data), name)
                 value = Chosen(data, value.mask)
             self._values[name] = value

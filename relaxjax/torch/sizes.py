@@ -40,8 +40,8 @@ class Sizes:
         self._names = Names()
         self.symbols: dict[str, SymbolicVar] = {}
         self._lines: dict[SymbolicVar, tuple[int, int]] = {}  # the factor and the offset
-        self._given: dict[Dim, SymbolicVar] = {}
-        self._meanings: dict[SymbolicVar, Dim] = {}
+        self._given: dict[Dim, SymbolicVar] = {}  # what stands for a size of an input
+        self._meanings: dict[SymbolicVar, Dim] = {}  # a symbol, by what stands for that
 
     def settle(self, sizes: Iterable[int | str]) -> None:
         """Find the symbols that no input has as a size, such as h where one has 4 h rows.
@@ -51,10 +51,10 @@ class Sizes:
         """
         dims = [self._dim(size) for size in sizes]
         for var in self.symbols.values():
-            if var in dims:
-                continue
-            lines = {dim: line for dim in dims if (line := _line(dim, var)) is not None}
-            for dim, (factor, offset) in list(lines.items())[:1]:
+            lines = ((dim, line) for dim in dims if (line := _line(dim, var)) is not None)
+            told = None if var in dims else next(lines, None)
+            if told is not None:
+                dim, (factor, offset) = told
                 self._lines[var], self._given[dim] = (factor, offset), var
                 self._meanings[var] = floordiv(var - offset, factor)
 

@@ -241,7 +241,8 @@ class _Split:
                 elif var not in self.reading.early:
                     after.append(binding)
         late = self._turned_late(inside)
-        return before, [b for b in inside if b not in late], [*late, *after]
+        is_late = {binding.var for binding in late}
+        return before, [b for b in inside if b.var not in is_late], [*late, *after]
 
     def _turned_late(self, inside: Sequence[Binding]) -> list[Binding]:
         """Rows across that nothing in the loop reads: products read rows so as they are stored."""
