@@ -118,3 +118,21 @@ def test_what_is_no_row_but_computed_in_the_loop_is_multiplied_there() -> None:
     given = normal(4, 8), normal(1, 8, seed=1)
     before, after = (to_jax(one, "main")(*given) for one in (mod, split))
     chex.assert_trees_all_close(before, after, rtol=1e-5, atol=1e-6)
+
+
+def test_data_are_there_anyway_and_no_rows_that_would_be_stored() -> None:
+    """Rows of 192 bytes and as many of data make a matrix of 256."""
+    step, rest = split_in(parse_main(PRODUCT, x=(6, 8)), 2, normal(6, 8))
+    assert "L.dot_general(" not in step
+    assert "L.dot_general(" in rest
+
+
+def test_rows_that_are_added_to_a_table_are_added_in_the_loop() -> None:
+    """Each part changes a few rows of the sum where it lies."""
+    mod = relaxjax.value_and_grad(lambda table, x: (table[x] ** 2).sum()).module(
+        normal(50, 3), np.arange(4)
+    )
+    script = SplitBatch(ADJOINT, 2, {"x": 0})(mod).script(show_all_types=False)
+    step, _, rest = script.partition("R.scan(")
+    assert "L.scatter_add(" in step
+    assert "L.scatter_add(" not in rest
