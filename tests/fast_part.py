@@ -2,7 +2,7 @@
 
 It leaves out what the suite leaves out, the tests that are listed in `slow.txt`, those that compile
 as for users, and of a long table two cases in three. Tests of differentiation all stay. The list is
-made anew from the durations of a whole run:
+made anew from the durations of a whole run; until then it gets new tests of half a second or more:
 
     RELAXJAX_ROWS=all python -m pytest -n 2 --junitxml=durations.xml
     python tests/fast_part.py durations.xml > tests/slow.txt
