@@ -389,6 +389,8 @@ class Interpreter:
         asked for when the program runs: torch exported it for nothing else.
         """
         meta, ty = self._metas[name], expr.ty
+        if isinstance(ty, TensorType) and ty.dims is not None and len(ty.dims) == len(meta.sizes):
+            self._sizes.find(meta.sizes, ty.dims)
         sizes = tuple(map(self._sizes.dim, meta.sizes))
         wanted = TensorType(sizes, meta.dtype)
         right = isinstance(ty, TensorType) and ty.dtype == meta.dtype
