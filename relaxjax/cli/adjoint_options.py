@@ -72,4 +72,11 @@ def _sizes(settings: list[str]) -> dict[str, int]:
                 f"`--set {setting}` gives a size beyond {_LARGEST:,}, the largest that JAX counts "
                 "in 32 bits: give a smaller one"
             )
-    return {name: int(size) for name, _, size in pairs}
+    sizes = {name: int(size) for name, _, size in pairs}
+    for setting, (name, _, size) in zip(settings, pairs, strict=True):
+        if int(size) != sizes[name]:
+            raise InputError(
+                f"`--set {setting}` and `--set {name}={sizes[name]}` are two sizes of one "
+                "dimension: give one of them"
+            )
+    return sizes

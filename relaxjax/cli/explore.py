@@ -40,7 +40,7 @@ from .adjoint_options import add_adjoint, with_sizes
 from .device import where_asked
 from .failure import InputError, bad_input
 from .files import is_saved_trainer, read_module, writable
-from .jax_loss import is_jax_loss, refuse_jax_options, step_and_arguments
+from .jax_loss import is_jax_loss, naming_line, refuse_jax_options, step_and_arguments
 from .train_data import Array, check_classes, read_examples
 from .train_setup import CLASSIFICATION, scores_type, with_loss
 
@@ -84,13 +84,14 @@ def _of_jax_loss(args: argparse.Namespace) -> Explorer:
             f"--data {args.data}: a loss written in JAX is run with the arguments of --args: leave "
             "the name out"
         )
-    return explore(
-        step,
-        *given,
-        title=Path(args.file).name,
-        profile=args.profile,
-        numbers=args.data is not None,
-    )
+    with naming_line(args.file):
+        return explore(
+            step,
+            *given,
+            title=Path(args.file).name,
+            profile=args.profile,
+            numbers=args.data is not None,
+        )
 
 
 def _of_trainer(args: argparse.Namespace, trainer: Trainer) -> Explorer:

@@ -1,11 +1,14 @@
 """A loss written in JAX that a command is given as `FILE.py:NAME`, and its arguments."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from traceback import extract_tb
 from typing import Any
 
 from relaxjax.autodiff import value_and_grad
 from relaxjax.autodiff.value_and_grad import ValueAndGrad
+from relaxjax.ir.span import Span
 from relaxjax.passes.memory.report.memory_report import MemoryReport
 
 from .failure import InputError
@@ -30,7 +33,24 @@ def is_jax_loss(name: str) -> bool:
 def report_of_jax_loss(args: argparse.Namespace) -> MemoryReport:
     """Where the bytes of its gradients go."""
     step, given = step_and_arguments(args, ("function", "loss", "set", "keep", "recompute"))
-    return step.memory(*given)
+    with naming_line(args.file):
+        return step.memory(*given)
+
+
+@contextmanager
+def naming_line(name: str) -> Iterator[None]:
+    """Say at which line of the file of a loss an error is raised inside, if at one."""
+    try:
+        yield
+    except Exception as error:
+        file, _, _ = name.rpartition(":")
+        frames = (one for one in extract_tb(error.__traceback__)[::-1] if one.filename == file)
+        last = next(frames, None)
+        told = any(f"at {file}:" in note for note in getattr(error, "__notes__", []))
+        if last is not None and last.lineno is not None and not told:
+            span = Span(file, last.lineno, last.colno or 0, last.end_lineno, last.end_colno)
+            error.add_note(span.excerpt())
+        raise
 
 
 def step_and_arguments(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.op import Op
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, where
 
@@ -71,9 +71,9 @@ class ChosenCount:
 
 
 def concerned(target: str, given: Mapping[str, Any]) -> bool:
-    """Whether an operator reads by a mask, or takes what was read by one."""
+    """Whether an operator reads by a mask of unknown elements, or takes what was read by one."""
     if target == BY_MASK:
-        return True
+        return not isinstance(given["mask"], Constant)
     if target in _READS and _mask_of(given["self"], given["indices"]) is not None:
         return True
     return any(isinstance(one, Chosen | ChosenCount) for one in _flat(given.values()))
@@ -148,7 +148,8 @@ def _flat(values: Any) -> list[Any]:
 def _mask_of(self: Any, indices: Sequence[Any]) -> Expr | None:
     """The mask, if one alone says what is read, from the first axis on."""
     first, *others = indices
-    is_mask = isinstance(first, Expr) and dtype_of(first) == "bool" and ndim_of(first) > 0
+    is_open = isinstance(first, Expr) and not isinstance(first, Constant)
+    is_mask = is_open and dtype_of(first) == "bool" and ndim_of(first) > 0
     return first if is_mask and others == [None] * len(others) else None
 
 

@@ -16,7 +16,7 @@ from .aten import TABLE as TABLE  # importing it declares the operators
 from .aten.places import INSTEAD
 from .aten.promotion import OF_FLOATS, default_dtype, defaulting_to, kind_of
 from .aten.table import known
-from .chosen import BY_MASK, UNKNOWN_SIZE, Chosen, ChosenCount
+from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount
 from .errors import TorchImportError
 from .interpreter import OTHERS, Interpreter
 from .program import Argument, Array, Graph, Input, Node, Ref, TensorMeta, TorchProgram, nodes_of
@@ -233,7 +233,7 @@ def check_known(name: str, graph: Graph, others: Container[str]) -> None:
     counts: Counter[str] = Counter()
     lines: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for node, _ in nodes_of(graph):
-        if known(node.target) or node.target in others or node.target == BY_MASK:
+        if known(node.target) or node.target in others:
             continue
         counts[node.target] += 1
         if node.span is not None:

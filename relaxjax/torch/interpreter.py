@@ -14,7 +14,7 @@ from relaxjax.ir.span import add_location
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.ops.emit import call, dtype_of, ndim_of, number
 
-from .aten.pointwise import with_gradient_of
+from .aten.pointwise import detach, with_gradient_of
 from .aten.promotion import cast
 from .aten.shapes import shaped
 from .aten.table import TABLE, Entry, functional, in_place, of_out
@@ -24,7 +24,7 @@ from .errors import TorchImportError
 from .loops import over_rows, scan, while_loop
 from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
 from .sizes import Sizes
-from .tensors import Tensor, View, is_view
+from .tensors import Detached, Tensor, View, is_view
 
 _NUMBERS: Mapping[str, Callable[..., Any]] = {
     **{
@@ -160,18 +160,24 @@ class Interpreter:
             within._values[parameter.name] = self.value(argument)
         outer = list(within._values.values())
         within.run(inner.graph)
-        for name, result in zip(_flat(node.results), inner.graph.outputs, strict=True):
-            value = within.value(result)
+        results = [within.value(one) for one in inner.graph.outputs]
+        roots = [one.root() for one in (*outer, *results) if isinstance(one, Tensor)]
+        for name, value in zip(_flat(node.results), results, strict=True):
             if name is None:
                 continue
             # What was written to outside has the gradient that it had.
             is_constant = not with_gradients and not any(value is one for one in outer)
-            if is_constant and isinstance(value, Tensor):
-                value = Tensor(self._emit(call("grad.no_grad", value.read()), name), False)
-            elif is_constant and isinstance(value, Chosen):
-                data = self._emit(call("grad.no_grad", value.data), name)
-                value = Chosen(data, value.mask)
-            self._values[name] = value
+            self._values[name] = self._constant(name, value, roots) if is_constant else value
+
+    def _constant(self, name: str, value: Any, roots: Sequence[Tensor]) -> Any:
+        """What a region without gradients gives; it may share its memory with other tensors."""
+        emit = partial(self._emit, name=name)
+        if isinstance(value, Chosen):
+            return Chosen(emit(detach(value.data)), value.mask)
+        if not isinstance(value, Tensor):
+            return value
+        is_shared = sum(value.root() is one for one in roots) > 1
+        return Detached(value, emit) if is_shared else Tensor(emit(detach(value.read())), False)
 
     def _choose(
         self,
@@ -310,6 +316,8 @@ class Interpreter:
     def _view(self, node: Node, entry: Entry, expr: Expr, place: int | None) -> Tensor:
         first, *others = node.arguments
         base = self.value(node.arguments[first])
+        if entry.detaches:
+            return Detached(base, partial(self._emit, name=_only(node)))
         rest = {name: self.read(node.arguments[name]) for name in others}
         rest |= self._layout(node, entry)
 
@@ -381,6 +389,8 @@ class Interpreter:
         asked for when the program runs: torch exported it for nothing else.
         """
         meta, ty = self._metas[name], expr.ty
+        if isinstance(ty, TensorType) and ty.dims is not None and len(ty.dims) == len(meta.sizes):
+            self._sizes.find(meta.sizes, ty.dims)
         sizes = tuple(map(self._sizes.dim, meta.sizes))
         wanted = TensorType(sizes, meta.dtype)
         right = isinstance(ty, TensorType) and ty.dtype == meta.dtype

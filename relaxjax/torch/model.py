@@ -93,7 +93,17 @@ class ImportedModel:
         compared = targets or chosen.target_types(outputs)
         setup = SetupTrainer(chosen, optimizer, [*outputs[:count], *compared], **options)
         mod = self.mod if len(outputs) == count else _first_outputs(self.mod, count)
-        train_mod = setup(mod)
+        try:
+            train_mod = setup(mod)
+        except Exception as error:
+            if self.ranges and "BindSymbolicVars" in str(error):
+                sizes = ", ".join(
+                    f"{name}={_within(*range_)}" for name, range_ in self.ranges.items()
+                )
+                error.add_note(
+                    f"of a model of PyTorch, as by model.with_sizes({sizes}).trainer(...)"
+                )
+            raise
         trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
         self.load(trainer)
         return trainer
@@ -141,6 +151,11 @@ def _check_inputs(mod: IRModule) -> None:
 
 def _range(low: int | None, high: int | None) -> str:
     return f"{0 if low is None else low} or more" if high is None else f"{low or 0} to {high}"
+
+
+def _within(low: int | None, high: int | None) -> int:
+    """A size that PyTorch exported a model for."""
+    return max(low or 0, min(8, 8 if high is None else high))
 
 
 def _first_outputs(mod: IRModule, count: int) -> IRModule:

@@ -42,6 +42,7 @@ class Sizes:
         self._lines: dict[SymbolicVar, tuple[int, int]] = {}  # the factor and the offset
         self._given: dict[Dim, SymbolicVar] = {}  # what stands for a size of an input
         self._meanings: dict[SymbolicVar, Dim] = {}  # a symbol, by what stands for that
+        self._found: dict[str, Dim] = {}  # a symbol that is no size of an input
 
     def settle(self, sizes: Iterable[int | str]) -> None:
         """Find the symbols that no input has as a size, such as h where one has 4 h rows.
@@ -60,6 +61,16 @@ class Sizes:
 
     def dim(self, size: int | str) -> Dim:
         return substitute_dim(self._dim(size), self._meanings)
+
+    def find(self, sizes: Iterable[int | str], found: Iterable[Dim]) -> None:
+        """Take what a result is found to have for the symbols that first stand in its sizes.
+
+        Such are sizes that PyTorch does not know, as of what a mask chooses, and are known here.
+        """
+        for size, dim in zip(sizes, found, strict=True):
+            name = _lone_symbol(size)
+            if name is not None and name not in self.symbols:
+                self._found.setdefault(name, dim)
 
     def given(self, size: int | str) -> Dim:
         """A size of an input: a variable where that stands for it."""
@@ -90,10 +101,21 @@ class Sizes:
                 return -self._read(value, text)
         raise TorchImportError(f"a size is `{text}`, of which `{ast.unparse(node)}` is not read")
 
-    def _symbol(self, name: str) -> SymbolicVar:
+    def _symbol(self, name: str) -> Dim:
+        if name in self._found:
+            return self._found[name]
         if name not in self.symbols:
             self.symbols[name] = SymbolicVar(self._names.unique("n"))
         return self.symbols[name]
+
+
+def _lone_symbol(size: int | str) -> str | None:
+    if isinstance(size, int):
+        return None
+    match ast.parse(size, mode="eval").body:
+        case ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str() as name)]):
+            return name
+    return None
 
 
 def _line(dim: Dim, var: SymbolicVar) -> tuple[int, int] | None:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from relaxjax.ir.expr import Expr
 
+from .aten.pointwise import detach, with_gradient_of
 from .errors import TorchImportError
 
 Emit: TypeAlias = Callable[[Expr], Expr]
@@ -74,6 +75,35 @@ class View(Tensor):
             )
         self._base.write(self._put(self._base.read(), expr))
         self._expr, self._seen = expr, self.root().version
+
+
+class Detached(View):
+    """A tensor with the memory of another, and a gradient of its own: of what is written into it.
+
+    It has none before that. What is written elsewhere into the memory changes only its numbers.
+    """
+
+    def __init__(self, base: Tensor, emit: Emit) -> None:
+        def get(whole: Expr) -> Expr:
+            return emit(detach(whole))
+
+        def put(whole: Expr, new: Expr) -> Expr:
+            return emit(with_gradient_of(whole, new))
+
+        super().__init__(base, get(base.read()), get, put)
+        self._emit = emit
+        self._is_written = False
+
+    def read(self) -> Expr:
+        old, is_old = self._expr, self._seen != self.root().version
+        new = super().read()
+        if is_old and self._is_written:
+            self._expr = self._emit(with_gradient_of(old, new))
+        return self._expr
+
+    def write(self, expr: Expr) -> None:
+        super().write(expr)
+        self._is_written = True
 
 
 def is_view(sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> bool | None:

@@ -108,6 +108,14 @@ def test_a_file_that_is_not_there_or_fails(tmp_path: Path, capsys: Capture) -> N
     assert "cannot be run: ZeroDivisionError: division by zero" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["memory", "explore"])
+def test_an_error_of_the_loss_has_its_line(command: str, file: str, capsys: Capture) -> None:
+    assert main([command, f"{file}:loss", "--args", "batch, batch"]) == 2
+    text = capsys.readouterr().err
+    assert f"train.py:7:23\n    {FILE.splitlines()[6].strip()}\n" in text
+    assert text.count("train.py:7") == 1
+
+
 def test_options_of_a_loss_in_jax_are_not_for_scripts(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "model.py"
     path.write_text('@R.function\ndef main(x: R.Tensor((), "float32")):\n    return x')

@@ -175,6 +175,8 @@ def test_sizes_must_be_given(script: str, capsys: Capture) -> None:
     assert "the size of `n` is not known: write --set n=32" in capsys.readouterr().err
     assert main(["memory", script, "--set", "n=big"]) == 2
     assert '`--set n=big` gives no size: write "--set n=32"' in capsys.readouterr().err
+    assert main(["memory", script, "--set", "n=3", "--set", "n=4"]) == 2
+    assert "`--set n=3` and `--set n=4` are two sizes of one dim" in capsys.readouterr().err
     assert main(["memory", script, "--set", "n=2147483648"]) == 2
     message = "`--set n=2147483648` gives a size beyond 2,147,483,647, the largest that JAX counts"
     assert message in capsys.readouterr().err

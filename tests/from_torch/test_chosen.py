@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aten_results import value
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Constant, Expr, Var, const
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.emit import call
@@ -73,6 +75,35 @@ def test_sizes_that_are_known_and_the_one_that_is_not() -> None:
     assert run("sym_size.int", self=chosen(), dim=1) == 3
     assert run("sym_size.int", self=chosen(), dim=-2) == ChosenCount()
     assert run("broadcast_tensors.default", tensors=[chosen(), chosen(Y)])[1].mask is ROWS
+
+
+EVERY_OTHER = np.array([True, False, True])
+
+
+def test_what_is_chosen_by_a_mask_that_the_program_holds() -> None:
+    """Its size is known, as that of places is."""
+    mask, table = Constant(EVERY_OTHER), TABLE
+    given = {"self": X, "indices": [None, mask]}
+    assert not concerned("aten.index.Tensor", given)
+    assert not concerned("aten.masked_select.default", {"self": X, "mask": mask})
+
+    def written(x: Expr) -> Expr:
+        values = const(np.array([[7.0, 8.0], [9.0, 10.0]], "float32"))
+        found: Expr = table["aten.index_put.default"].rule(x, [None, mask], values)
+        return found
+
+    calls: list[tuple[Callable[[Expr], Expr], Any]] = [
+        (lambda x: table["aten.index.Tensor"].rule(x, [None, mask]), XS[:, EVERY_OTHER]),
+        (lambda x: table["aten.masked_select.default"].rule(x, mask), XS[:, EVERY_OTHER].ravel()),
+        (lambda x: table["aten.index.Tensor"].rule(x, [Constant(XS > 2)]), XS[XS > 2]),
+        (lambda x: table["aten.index.Tensor"].rule(x, [Constant(XS > 9)]), XS[XS > 9]),
+        (written, [[7, 1, 8], [9, 4, 10]]),
+    ]
+    for ours, wanted in calls:
+        np.testing.assert_array_equal(value(ours, XS), wanted)
+    x = Var("x", TensorType((SymbolicVar("n"), 3), "float32"))
+    with pytest.raises(ValueError, match=r"\(n, 3\) has a size that no compiled program knows"):
+        table["aten.masked_select.default"].rule(x, mask)
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {

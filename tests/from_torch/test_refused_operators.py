@@ -51,7 +51,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     ),
     "pad.default": ((IMAGE, [1, 1], "mirror"), {}, 'no padding of the mode "mirror"'),
     "adaptive_max_pool2d.default": (
-        (tensor(2, 3, N, 7), [3, 3]), {}, "windows of different lengths, from an axis of n to 3"
+        (tensor(2, 3, N, 7), [3, 3]), {}, "lengths, from an axis of n to 3: export"
     ),
     "upsample_nearest2d.vec": (
         (tensor(1, 2, N, N), None, [1.5, 1.5]), {}, "an axis of n times 1.5 has no size"

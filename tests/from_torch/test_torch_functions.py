@@ -10,9 +10,12 @@ import pytest
 from aten_results import slopes, value
 from jax import lax
 from jax import numpy as jnp
-from jax.scipy.special import gammainc, gammaincc
+from jax.scipy.special import gammainc, gammaincc, ndtri, zeta
 
-from relaxjax.ir.expr import Constant, Expr
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Constant, Expr, Var
+from relaxjax.ir.types import TensorType
+from relaxjax.ops import OpError
 from relaxjax.torch.aten import TABLE
 from relaxjax.torch.aten.promotion import default_dtype, defaulting_to, result_dtype
 from relaxjax.torch.aten.table import functional
@@ -385,3 +388,41 @@ def test_a_cosine_along_an_axis_of_what_both_are_repeated_to(shapes: Any, dim: i
     wanted = wanted / np.linalg.norm(other, axis=dim)
     found = value(lambda x, y: rule("cosine_similarity.default")(x, y, dim=dim), *pair)
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+def test_powers_of_numbers() -> None:
+    x = np.array([2.0, 0.0, -1.5])
+    np.testing.assert_allclose(value("vander.default", x), np.vander(x))
+    wanted = np.vander(x, 2, increasing=True)
+    np.testing.assert_allclose(value("vander.default", x, N=2, increasing=True), wanted)
+    assert value("vander.default", x, N=0).shape == (3, 0)
+    assert value("vander.default", np.array([2, 3], "int32"), N=0).dtype == "int64"
+    found = value("linalg_vander.default", np.array([2, 3], "int32"))
+    assert (found.tolist(), found.dtype) == ([[1, 2], [1, 3]], "int64")
+    (slope,) = slopes("linalg_vander.default", x, N=4)
+    np.testing.assert_allclose(slope, 1 + 2 * x + 3 * x * x)
+    with pytest.raises(ValueError, match="the first n powers, how many is not known: give `N`"):
+        rule("linalg_vander.default")(Var("x", TensorType((SymbolicVar("n"),), "float64")))
+
+
+def test_below_which_number_a_share_of_a_normal_distribution_is() -> None:
+    shares = np.array([1e-30, 0.01, 0.3, 0.5, 0.9])
+    np.testing.assert_allclose(value("special_ndtri.default", shares), ndtri(shares), rtol=1e-12)
+    (slope,) = slopes("special_ndtri.default", shares)
+    np.testing.assert_allclose(slope, math.sqrt(2 * np.pi) * np.exp(ndtri(shares) ** 2 / 2))
+    ends = np.array([0.0, 1.0])
+    np.testing.assert_array_equal(value("special_ndtri.default", ends), [-np.inf, np.inf])
+    np.testing.assert_array_equal(slopes("special_ndtri.default", ends)[0], [np.inf, np.inf])
+    assert value("special_ndtri.default", np.array([0.3], "float16")).dtype == "float16"
+
+
+def test_zeta_functions() -> None:
+    x, q = np.array([1.5, 2.0, 7.0]), np.array([0.3, 1.0, 4.0])
+    np.testing.assert_allclose(value("special_zeta.default", x, q), zeta(x, q), rtol=1e-12)
+    for power in (2.5, 3):
+        found = value(lambda q, power=power: rule("special_zeta.self_scalar")(power, q), q)
+        np.testing.assert_allclose(found, zeta(power, q), rtol=1e-12)
+    (slope,) = slopes(lambda q: rule("special_zeta.self_scalar")(3.0, q), q)
+    np.testing.assert_allclose(slope, -3 * zeta(4, q), rtol=1e-12)
+    with pytest.raises(OpError, match=r"lax\.zeta: JAX has no gradient of it"):
+        slopes("special_zeta.default", x, q)

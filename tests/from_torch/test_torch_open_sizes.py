@@ -11,6 +11,7 @@ from relaxjax.ir import SymbolicVar, TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering.arguments import ArgumentError
 from relaxjax.optim import SGD
+from relaxjax.passes import MemoryPlanError
 from relaxjax.torch.model import imported
 from relaxjax.torch.program import Graph, Input, Node, Output, Ref, TensorMeta, TorchProgram
 
@@ -187,3 +188,32 @@ def test_a_size_that_another_input_has_alone_is_told_by_that() -> None:
     params = [str(param.ty) for param in model.mod["backbone"].params[:2]]
     assert params == ['R.Tensor((n * 4,), dtype="float32")', 'R.Tensor((n,), dtype="float32")']
     assert model.ranges == {"n": (1, 5)}
+
+
+def test_a_size_that_pytorch_does_not_know_is_that_which_is_found() -> None:
+    """As of what a mask in the program chooses; it is no size that is left open."""
+    unknown = "Symbol('u0', integer=True)"
+    nodes = [
+        Node("aten.index.Tensor", {"self": W, "indices": [Ref("mask")]}, ("part",)),
+        Node("aten.add.Tensor", {"self": X, "other": Ref("part")}, ("y",)),
+    ]
+    weight, mask = np.ones((3, 2), "float32"), np.array([True, False, True])
+    metas = {"w": meta(3, 2, trained=True), "x": meta(2, 2)}
+    metas |= {name: meta(unknown, 2) for name in ("part", "y")}
+    graph = Graph((W, Ref("mask"), X), tuple(nodes), (Ref("y"),), metas)
+    held = Input("constant", Ref("mask"), "mask")
+    inputs = (Input("parameter", W, "w"), held, Input("user", X))
+    weights, ranges = {"w": weight, "mask": mask}, {"u0": (0, 3)}
+    outputs, trained = (Output("user", Ref("y")),), frozenset(["w"])
+    model = imported(TorchProgram("net", graph, inputs, outputs, weights, {}, trained, ranges))
+    assert dims_of(model) == (2, 2)
+    assert model.ranges == {}
+
+
+def test_what_is_asked_for_sizes_says_how_a_model_of_pytorch_is_given_them() -> None:
+    nodes = [Node("aten.mul.Tensor", {"self": X, "other": W}, ("y",))]
+    model = model_of(nodes, np.ones(2, "float32"), x=meta(N, 2), y=meta(N, 2))
+    with pytest.raises(MemoryPlanError) as raised:
+        model.trainer(MSELoss(), SGD(0.1), memory_policy="minimal")
+    notes = "as by model.with_sizes(n=5).trainer(...)"
+    assert notes in "".join(raised.value.__notes__)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aten_results import slopes, value
 from refusals import t as tensor
 
 from relaxjax.ir.builder import BlockBuilder
@@ -73,6 +74,7 @@ def _bags(rows: Any) -> Any:
     return np.stack([rows[:3].sum(0), np.zeros(3), rows[3:].sum(0)])
 
 
+INF, NAN = float("inf"), float("nan")
 WINDOWS = ([2, 2], [1, 1], [1, 0], [2, 1])
 COLUMNS = RANDOM.normal(size=(1, 8, 9)).astype("float32")
 KEPT = (IDS != 4)[:, None]
@@ -157,6 +159,19 @@ def test_it_is_what_numpy_computes(name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_the_largest_rows_of_bags() -> None:
+    """The first of equal ones has the adjoint; nothing is the largest of an empty bag."""
+    table = np.array([[1.0, 5.0], [4.0, 5.0], [9.0, -INF], [NAN, 0.0]], "float32")
+    ids, offsets = np.array([1, 0, 2, 2, 3]), np.array([0, 2, 2, 4])
+    given, options = (table, ids, offsets), {"mode": 2}
+    found = value("embedding_bag.padding_idx", *given, **options)
+    np.testing.assert_array_equal(found, [[4, 5], [0, 0], [9, -INF], [NAN, 0]])
+    (slope,) = slopes("embedding_bag.padding_idx", *given, **options)
+    np.testing.assert_array_equal(slope, [[0, 0], [1, 1], [1, 1], [0, 1]])
+    found = value("embedding_bag.padding_idx", *given, **options, padding_idx=2)
+    np.testing.assert_array_equal(found, [[4, 5], [0, 0], [0, 0], [NAN, 0]])
+
+
 @pytest.mark.parametrize("name", ["the first places", "more places than there are", "windows"])
 def test_a_batch_of_any_size(name: str) -> None:
     target, given, options, wanted = CASES[name]
@@ -177,10 +192,6 @@ def test_every_third_place_of_any_size(start: int) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "the largest rows": (
-        lambda: TABLE["aten.embedding_bag.default"].rule(tensor(6, 3), IDS, OFFSETS, mode=2),
-        "bags of the largest rows",
-    ),
     "a row from behind": (
         lambda: TABLE["aten.embedding_bag.padding_idx"].rule(
             tensor(SymbolicVar("n"), 3),

@@ -38,12 +38,14 @@ def model_of(nodes: Sequence[Node]) -> ImportedModel:
     return imported(TorchProgram("net", graph, inputs, outputs, weights, {}, frozenset(["w"])))
 
 
-def without_gradients(*nodes: Node, given: Sequence[Ref], results: Sequence[Ref]) -> Node:
-    metas = dict.fromkeys(("y", "r", "old", "written"), META)
+def without_gradients(
+    *nodes: Node, given: Sequence[Ref], results: Sequence[Ref], names: Sequence[str] = ("written",)
+) -> Node:
+    metas = dict.fromkeys(("y", "r", "old", "d", "written"), META)
     graph = SubGraph(Graph(tuple(given), nodes, tuple(results), metas))
     arguments = {"enabled": False, "wrapped": graph}
     arguments |= {f"given{place}": one for place, one in enumerate(given)}
-    return Node("higher_order.wrap_with_set_grad_enabled", arguments, ("written",))
+    return Node("higher_order.wrap_with_set_grad_enabled", arguments, tuple(names))
 
 
 def by_detach() -> list[Node]:
@@ -86,6 +88,52 @@ def test_what_is_written_has_its_own_gradient_where_it_is_read() -> None:
     (found,) = trainer.export_params().values()
     slope = 2 / 3 * (weight**2 * FLOATS) * 2 * weight * FLOATS
     np.testing.assert_allclose(found, weight - 0.1 * slope, rtol=1e-5)
+
+
+def test_what_is_written_elsewhere_changes_the_numbers_alone_of_what_has_its_own_gradient() -> None:
+    """`d` has the gradient of `w * w` that was written into it, and then the numbers of twice y."""
+    nodes = [
+        PRODUCT,
+        Node("aten.detach.default", {"self": Y}, ("r",)),
+        Node("aten.detach.default", {"self": R}, ("d",)),
+        Node("aten.mul.Tensor", {"self": W, "other": W}, ("old",)),
+        Node("aten.copy_.default", {"self": D, "src": OLD}, ("written",)),
+        Node("aten.mul_.Tensor", {"self": R, "other": 2.0}, ("written",)),
+        Node("aten.mul.Tensor", {"self": D, "other": X}, ("z",)),
+    ]
+    model = model_of(nodes)
+    trainer = model.trainer(MSELoss(), SGD(0.1))
+    weight = model.params["w"]
+    wanted = 2 * weight**2 * FLOATS
+    np.testing.assert_allclose(trainer.predict(FLOATS), wanted, rtol=1e-6)
+    trainer.update([FLOATS], [np.zeros(3, "float32")])
+    (found,) = trainer.export_params().values()
+    slope = 2 / 3 * wanted * 2 * weight * FLOATS
+    np.testing.assert_allclose(found, weight - 0.1 * slope, rtol=1e-5)
+
+
+def alias_of_outside() -> list[Node]:
+    """With `no_grad`: `d = y.detach()`, which is y's memory."""
+    detached = Node("aten.detach.default", {"self": Y}, ("d",))
+    inner = without_gradients(detached, given=[Y], results=[D], names=["d"])
+    return [PRODUCT, inner, Node("aten.mul_.Tensor", {"self": D, "other": 2.0}, ("written",))]
+
+
+def alias_of_inside() -> list[Node]:
+    """With `no_grad`: `r = x * w; d = r.view(3)`, then r takes the place of y."""
+    product = Node("aten.mul.Tensor", PRODUCT.arguments, ("r",))
+    view = Node("aten.view.default", {"self": R, "size": [3]}, ("d",))
+    inner = without_gradients(product, view, given=[X, W], results=[R, D], names=["y", "d"])
+    return [inner, Node("aten.mul_.Tensor", {"self": D, "other": 2.0}, ("written",))]
+
+
+@pytest.mark.parametrize("nodes", [alias_of_outside(), alias_of_inside()], ids=["y", "r"])
+def test_what_a_region_without_gradients_gives_shares_its_memory(nodes: list[Node]) -> None:
+    scaled = Node("aten.mul.Tensor", {"self": Y, "other": W}, ("z",))
+    model = model_of([*nodes, scaled])
+    trainer = model.trainer(MSELoss(), SGD(0.1))
+    wanted = 2 * FLOATS * model.params["w"] ** 2
+    np.testing.assert_allclose(trainer.predict(FLOATS), wanted, rtol=1e-6)
 
 
 def test_a_buffer_is_written_to_as_it_is() -> None:

@@ -257,6 +257,13 @@ def test_gradients_that_jax_has_for_known_sizes_only() -> None:
     chex.assert_trees_all_close(to_jax(known, "main_adjoint")(X), expected, rtol=1e-6)
 
 
+def test_a_gradient_that_jax_does_not_have() -> None:
+    module = read_module(lambda x: jnp.sum(lax.zeta(x, x)), *abstract((3,)))
+    message = r"lax.zeta: JAX has no gradient of it \(Diff.*\): give it arguments without a der"
+    with pytest.raises(OpError, match=message):
+        Gradient("main")(module)
+
+
 def test_operators_that_jax_traces_with_known_sizes_only() -> None:
     x = Var("x", TensorType((1, 2, SymbolicVar("n")), "float32"))
     builder = BlockBuilder()

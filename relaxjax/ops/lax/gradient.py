@@ -255,7 +255,7 @@ def _traced(
     with (
         x64_for(*types, attrs),
         jax.default_matmul_precision(precision),
-        asking_for_sizes(f"{op.name}: JAX has its gradient", types),
+        saying_why_not(op.name, "gradient", types),
         lowering_for(platform),
         asked_for_platform() as platforms,
     ):
@@ -268,19 +268,25 @@ def _traced(
 
 
 @contextmanager
-def asking_for_sizes(subject: str, types: Sequence[Type | None]) -> Iterator[None]:
-    """Say what to do where JAX wants numbers for the dimensions of some types."""
+def saying_why_not(operator: str, derivative: str, types: Sequence[Type | None]) -> Iterator[None]:
+    """Say what to do where JAX has no derivative, or only one for numbers as the dimensions."""
     try:
         yield
     except Exception as error:
         sizes = dict.fromkeys(str(symbol) for ty in types for symbol in type_symbols(ty))
-        if not sizes or isinstance(error, OpError):
+        is_missing = str(error).startswith("Differentiation rule for")  # of a primitive
+        if isinstance(error, OpError) or not (sizes or is_missing):
             raise
-        values = ", ".join(f'"{size}": 8' for size in sizes)
         (first, *_) = str(error).splitlines() or [type(error).__name__]
+        if is_missing:
+            raise OpError(
+                f"{operator}: JAX has no {derivative} of it ({first}): give it arguments without "
+                "a derivative, as by R.grad.no_grad, jax.lax.stop_gradient or detach of PyTorch"
+            ) from error
+        values = ", ".join(f'"{size}": 8' for size in sizes)
         raise OpError(
-            f"{subject} for known sizes only ({first}): give the symbolic "
-            f"dimensions their values before, as by BindSymbolicVars({{{values}}})"
+            f"{operator}: JAX has its {derivative} for known sizes only ({first}): give the "
+            f"symbolic dimensions their values before, as by BindSymbolicVars({{{values}}})"
         ) from error
 
 

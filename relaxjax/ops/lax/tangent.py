@@ -18,7 +18,7 @@ from relaxjax.ops.platform import asked_for_platform, chosen_platform, going_by,
 from .avals import matmul_precision, x64_for
 from .choices import choosing_safely
 from .composites import whole_function
-from .gradient import asking_for_sizes, compact, is_inexact, unknown_sizes
+from .gradient import compact, is_inexact, saying_why_not, unknown_sizes
 from .inlining import open_program
 from .jaxprs import jaxpr_of
 from .known_values import known_of
@@ -119,7 +119,7 @@ def _traced(
     with (
         x64_for(*types, attrs),
         jax.default_matmul_precision(precision),
-        asking_for_sizes(f"{op.name}: JAX has its tangent", types),
+        saying_why_not(op.name, "tangent", types),
         lowering_for(platform),
         asked_for_platform() as platforms,
     ):

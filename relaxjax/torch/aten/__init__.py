@@ -10,6 +10,7 @@ from . import copies as copies
 from . import creation as creation
 from . import decompositions as decompositions
 from . import diagonals as diagonals
+from . import differences as differences
 from . import error_functions as error_functions
 from . import experts as experts
 from . import exponential as exponential

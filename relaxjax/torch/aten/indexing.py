@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ir.expr import Constant, Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 from relaxjax.ops.shapes import element_count
 
@@ -17,6 +19,8 @@ from .table import aten
 def from_front(places: Expr, size: Dim) -> Expr:
     """Places as numbers from 0 on, where torch counts negative ones from behind."""
     places = cast(places, "int64")
+    if isinstance(places, Constant) and (places.data >= 0).all():
+        return places
     return where(places < scalar(0, places), places + number(size, places), places)
 
 
@@ -237,6 +241,30 @@ def index_fill(self: Expr, dim: int, index: Expr, value: Any) -> Expr:
     return index_copy(self, dim, index, filled)
 
 
+def by_places(indices: Sequence[Expr | None]) -> list[Expr | None]:
+    """Indices with the places of what is true, for masks whose elements the program holds."""
+    found: list[Expr | None] = []
+    for index in indices:
+        if isinstance(index, Constant) and index.data.dtype == bool and index.data.ndim:
+            found += [Constant(places) for places in np.nonzero(index.data)]
+        else:
+            found.append(index)
+    return found
+
+
+@aten("masked_select.default")
+def masked_select(self: Expr, mask: Expr) -> Expr:
+    """By a mask whose elements the program holds; what others choose has no known size."""
+    sizes = broadcast_sizes(self, mask)
+    known = [size for size in sizes if isinstance(size, int)]
+    if not isinstance(mask, Constant) or len(known) < len(sizes):
+        raise ValueError(
+            f"what a mask of {dims_of(mask)} chooses of a tensor of {dims_of(self)} has a size "
+            "that no compiled program knows: choose by torch.where"
+        )
+    return index_tensor(expand(self, sizes), [Constant(np.broadcast_to(mask.data, known))])
+
+
 def _picked(
     x: Expr, indices: Sequence[Expr | None]
 ) -> tuple[list[int], list[int], Expr, list[Dim]]:
@@ -260,6 +288,7 @@ def _picked(
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def index_tensor(self: Expr, indices: Sequence[Expr | None]) -> Expr:
     """Elements at places, whose axes stand where the first of the indexed ones was, if in a row."""
+    indices = by_places(indices)
     axes, order, places, sizes = _picked(self, indices)
     if len(axes) == 1:
         index = next(one for one in indices if one is not None)
@@ -285,9 +314,10 @@ def index_put(
     unsafe: bool = False,
 ) -> Expr:
     given = [index for index in indices if index is not None]
-    if len(given) == 1 and dtype_of(given[0]) == "bool":
+    is_alone = len(given) == 1 and dtype_of(given[0]) == "bool"
+    if is_alone and not isinstance(given[0], Constant):
         return _put_by_mask(self, indices, values, accumulate)
-    axes, order, places, sizes = _picked(self, indices)
+    axes, order, places, sizes = _picked(self, by_places(indices))
     front = permute(self, order)
     rest = list(dims_of(front))[len(axes) :]
     back = _moved_back(axes, len(sizes), len(sizes) + len(rest))

@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Constant, Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
 
 from .magnitudes import magnitude
-from .promotion import promoted
+from .promotion import cast, is_floating, promoted
 from .reductions import vector_norm
 from .shapes import broadcast_sizes, expand, place_of, transpose
 from .spectra import conj
@@ -190,3 +190,27 @@ def pdist(self: Expr, p: float = 2.0) -> Expr:
     places = np.triu_indices(count, 1)
     first, second = (call("take", self, Constant(one.astype("int64")), 0) for one in places)
     return _length(first - second, p)
+
+
+@aten("linalg_vander.default")
+def linalg_vander(x: Expr, N: int | None = None) -> Expr:  # noqa: N803  # torch's name
+    """The powers of numbers from 0 on, each a column."""
+    count = dims_of(x)[-1] if N is None else N
+    if not isinstance(count, int):
+        raise ValueError(f"the first {count} powers, how many is not known: give `N`")
+    base = x if is_floating(dtype_of(x)) else cast(x, "int64")
+    powers: list[Expr] = [call("ones_like", base)]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * base)
+    return call("stack", powers, -1)
+
+
+@aten("vander.default")
+def vander(x: Expr, N: int | None = None, increasing: bool = False) -> Expr:  # noqa: N803
+    """The powers of numbers, by default from the highest one down to 0."""
+    if N == 0:
+        return call(
+            "zeros", [dims_of(x)[0], 0], dtype_of(x) if is_floating(dtype_of(x)) else "int64"
+        )
+    powers = linalg_vander(x, N)
+    return powers if increasing else call("flip", powers, 1)

@@ -92,7 +92,10 @@ def adaptive_max(x: Expr, size: Sequence[int]) -> tuple[Expr, Expr]:
     first, lengths = ndim_of(x) - len(size), dims_of(x)[-len(size) :]
     for length, wanted in zip(lengths, size, strict=True):
         if not isinstance(length, int):
-            raise ValueError(f"windows of different lengths, from an axis of {length} to {wanted}")
+            raise ValueError(
+                f"windows of different lengths, from an axis of {length} to {wanted}: "
+                "export the model with that size fixed"
+            )
     counted = np.arange(math.prod(map(int, lengths))).reshape([int(one) for one in lengths])
     places: Expr = call("broadcast_to", Constant(counted), ShapeExpr(dims_of(x)))
     for axis in reversed(range(first, ndim_of(x))):

@@ -1,5 +1,6 @@
 """Operators that count or find places: of sizes that are known before the program runs."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 from relaxjax.ops.shapes import element_count
 
-from .indexing import embedding, index_add
+from .indexing import embedding, index_add, index_reduce
 from .pairs import fixed
 from .promotion import cast
 from .shapes import broadcast_sizes, expand, shaped
@@ -131,12 +132,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Expr]:
-    """Sums or means of rows, in bags that begin at the offsets."""
-    if mode == 2:
-        raise ValueError(
-            "bags of the largest rows are not there here: read bags of one length by "
-            "torch.nn.functional.embedding, and take `amax` of them"
-        )
+    """Sums or means of rows, or the largest of each column, in bags that begin at the offsets."""
     count, bags = dims_of(indices)[0], dims_of(offsets)[0]
     if include_last_offset:
         bags = bags - 1
@@ -145,10 +141,14 @@ def embedding_bag(
     bag = cast(call("bucketize", place, offsets, False, True), "int64") - 1
     rows = embedding(weight, indices, scale_grad_by_freq=scale_grad_by_freq)
     counts: Expr = call("ones", [count], dtype_of(weight))
-    if per_sample_weights is not None:
-        rows = rows * call("expand_dims", per_sample_weights, 1)
+    is_row: Expr | None = None
     if padding_idx is not None:
         is_row = call("not_equal", indices, scalar(_from_front(padding_idx, weight), indices))
+    if mode == 2:
+        return (_largest(rows, bag, bags, is_row),)
+    if per_sample_weights is not None:
+        rows = rows * call("expand_dims", per_sample_weights, 1)
+    if is_row is not None:
         counts = cast(is_row, dtype_of(weight))
         rows = where(call("expand_dims", is_row, 1), rows, scalar(0, rows))
     totals = index_add(call("zeros", [bags, dims_of(weight)[1]], dtype_of(weight)), 0, bag, rows)
@@ -156,6 +156,26 @@ def embedding_bag(
         return (totals,)
     counts = index_add(call("zeros", [bags], dtype_of(weight)), 0, bag, counts)
     return (totals / call("expand_dims", call("maximum", counts, scalar(1, counts)), 1),)
+
+
+def _largest(rows: Expr, bag: Expr, bags: Dim, is_row: Expr | None) -> Expr:
+    """The largest of each column of bags, the first of equal ones, which has all of the adjoint."""
+    count, width = dims_of(rows)
+    numbers = call("grad.no_grad", rows)
+    lowest = call("full", [bags, width], cast(-math.inf, dtype_of(rows)), dtype_of(rows))
+    counts = is_row if is_row is not None else call("ones", [count], "bool")
+    counts = call("broadcast_to", call("expand_dims", counts, 1), [count, width])
+    numbers = where(counts, numbers, cast(-math.inf, dtype_of(rows)))
+    largest = index_reduce(lowest, 0, bag, numbers, "amax")
+    is_largest = call("logical_and", call("equal", numbers, call("take", largest, bag, 0)), counts)
+    place = call("expand_dims", call("arange", 0, count, 1, "int64"), 1)
+    none = number(count, place)
+    places: Expr = call("full", [bags, width], none, "int64")
+    places = index_reduce(places, 0, bag, where(is_largest, place, none), "amin")
+    is_found = places < none
+    found = call("gather_elements", rows, where(is_found, places, scalar(0, place)), 0)
+    other = where(call("isnan", largest), largest, scalar(0, largest))  # of no row, or of NaN
+    return where(is_found, found, other)
 
 
 @aten("_embedding_bag.default")

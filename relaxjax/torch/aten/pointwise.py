@@ -88,11 +88,7 @@ def _put_whole(base: Expr, new: Expr, **_: Any) -> Expr:
     return new
 
 
-def _put_detached(base: Expr, new: Expr, **_: Any) -> Expr:
-    return with_gradient_of(base, new)
-
-
-@view("detach.default", put=_put_detached)
+@view("detach.default", detaches=True)
 def detach(self: Expr) -> Expr:
     return call("grad.no_grad", self) if is_floating(dtype_of(self)) else self
 

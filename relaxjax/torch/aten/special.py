@@ -3,12 +3,16 @@
 import math
 from typing import Any
 
+from jax.scipy.special import ndtri as jax_ndtri
+
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call, dtype_of, scalar, where
 
 from .binary import times_nothing
 from .promotion import cast, floating, is_floating, promoted
-from .table import aten
+from .shapes import broadcast_sizes, expand
+from .table import aten, traced
 
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -30,6 +34,31 @@ def ndtr(self: Expr) -> Expr:
     """The share of a normal distribution below a number."""
     x = floating(self)
     return scalar(0.5, x) * call("erfc", -x * scalar(_ROOT_HALF, x))
+
+
+@aten("special_ndtri.default")
+def ndtri(self: Expr) -> Expr:
+    """Below which number a share of a normal distribution is; its slope is infinite at the ends."""
+    x = floating(self)
+    dtype = dtype_of(x)
+    if dtype not in ("float32", "float64"):
+        return cast(ndtri(cast(x, "float32")), dtype)
+    zero, one = scalar(0, x), scalar(1, x)
+    is_none, is_all = call("equal", x, zero), call("equal", x, one)
+    inside = where(call("logical_or", is_none, is_all), scalar(0.5, x), x)
+    above = where(is_all, -call("log", one - where(is_all, x, zero)), traced(jax_ndtri, inside))
+    return where(is_none, call("log", where(is_none, x, one)), above)
+
+
+@aten("special_zeta.default", "special_zeta.other_scalar", "special_zeta.self_scalar")
+def zeta(self: Any, other: Any) -> Expr:
+    """Hurwitz's function; whole numbers of powers give derivatives of digamma, with a slope."""
+    x, y = map(floating, promoted(self, other))
+    if isinstance(self, int | float) and self > 1 and float(self).is_integer():
+        n = int(self) - 1
+        return call("polygamma", y, n) * scalar((-1) ** (n + 1) / math.factorial(n), y)
+    sizes = broadcast_sizes(x, y)
+    return get_op("lax.zeta")(expand(x, sizes), expand(y, sizes))
 
 
 @aten("special_entr.default")

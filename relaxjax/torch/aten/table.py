@@ -18,7 +18,8 @@ class Entry:
     Where the result is a view of the first argument, `put` gives what that becomes when the view is
     written to: `put(base, new, **arguments)`. One that `may_copy` gives a view or a copy. `writes`
     are the arguments that are written to, whose new values follow the results. A rule `of_memory`
-    is told by `layout` how its first argument lies there.
+    is told by `layout` how its first argument lies there. The view of one that `detaches` has a
+    gradient of its own.
     """
 
     rule: Callable[..., Any]
@@ -27,6 +28,7 @@ class Entry:
     may_copy: bool = False
     writes: tuple[str, ...] = ()
     of_memory: bool = False
+    detaches: bool = False
 
 
 TABLE: dict[str, Entry] = {}
@@ -53,11 +55,12 @@ def view(
     put: Callable[..., Expr] | None = None,
     may_copy: bool = False,
     of_memory: bool = False,
+    detaches: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Declare overloads whose result shares the memory of their first argument."""
 
     def declare(rule: Rule) -> Rule:
-        entry = Entry(rule, is_view=True, put=put, may_copy=may_copy, of_memory=of_memory)
+        entry = Entry(rule, True, put, may_copy, of_memory=of_memory, detaches=detaches)
         TABLE.update({f"aten.{target}": entry for target in targets})
         return rule
 

@@ -25,7 +25,7 @@ _OTHERS = {
     EVALUATE: "loss, or with other options of it",
     BACKBONE_LOSS: "loss, or with other options of it",
 }
-
+_IN_TRAINING = "model in training, such as one with another rate of dropout"
 
 _COMPUTING = ("elementwise", "broadcast", "reduction", "out_fusable")
 
@@ -41,22 +41,30 @@ def check_begun(path: str | os.PathLike[str], mod: IRModule) -> None:
     theirs, ours = Layout.of(begun), Layout.of(mod)
     if list(map(_told, theirs.groups[:2])) != list(map(_told, ours.groups[:2])):
         return
+    before, now = (one.attrs.get(MADE_OF, {}) for one in (begun, mod))
     if _places(theirs) == _places(ours):
         found = ((name, _changed(name, begun, mod)) for name in (BACKBONE, OPTIMIZER, EVALUATE))
         other = next(((name, pair) for name, pair in found if pair is not None), None)
         if other is not None:
-            raise _refusal(path, other[0], _first_change(*other[1]))
+            raise _refusal(path, _OTHERS[other[0]], _first_change(*other[1]))
+        # These predict and evaluate; what trains may differ all the same, as where it draws.
+        if _differ(BACKBONE_LOSS, before, now):
+            raise _refusal(path, _IN_TRAINING, _only_in_one(BACKBONE_LOSS, begun, mod))
         return
-    before, now = (one.attrs.get(MADE_OF, {}) for one in (begun, mod))
     for name in (BACKBONE, OPTIMIZER, BACKBONE_LOSS):
         is_of_load = name == OPTIMIZER and _told(theirs.optimizer) != _told(ours.optimizer)
-        if not is_of_load and name in before and name in now and before[name] != now[name]:
-            raise _refusal(path, name, _only_in_one(name, begun, mod))
+        if not is_of_load and _differ(name, before, now):
+            raise _refusal(path, _OTHERS[name], _only_in_one(name, begun, mod))
 
 
-def _refusal(path: str | os.PathLike[str], name: str, change: str) -> CheckpointError:
+def _differ(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether two digests of a function are known, and are not the same."""
+    return name in before and name in now and before[name] != now[name]
+
+
+def _refusal(path: str | os.PathLike[str], other: str, change: str) -> CheckpointError:
     return CheckpointError(
-        f"`{path}` was written by a training with another {_OTHERS[name]}: resume=True goes on as "
+        f"`{path}` was written by a training with another {other}: resume=True goes on as "
         "it was begun; to train on with this one, trainer.load the checkpoint and fit without "
         f"`resume`{change}"
     )

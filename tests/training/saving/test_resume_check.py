@@ -128,6 +128,14 @@ def test_a_training_goes_on_with_the_model_that_it_began_with(
     check_goes_on(tmp_path, lambda: of_script(begun), of_script(other), PAIRS, match)
 
 
+def test_a_training_goes_on_with_the_dropout_that_it_began_with(tmp_path: Path) -> None:
+    """What predicts is the same for any rate."""
+    script = WITH_HELP.replace("out = cls.helped(x, w)", "out = R.nn.dropout(x * w, rate=0.2)[0]")
+    other = script.replace("0.2", "0.5")
+    match = r"another model in training, such as (?s:.*) there: 0\.8, 1\.25\n  only here: 0\.5, 2$"
+    check_goes_on(tmp_path, lambda: of_script(script), of_script(other), PAIRS, match)
+
+
 def test_a_training_goes_on_with_the_scale_of_its_loss(tmp_path: Path) -> None:
     """One that stays as it is and one that moves have states of the same types."""
     run = Checkpoints(tmp_path)
