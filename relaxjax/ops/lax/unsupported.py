@@ -21,6 +21,8 @@ _INSTEAD = {
     "call_hi_primitive": ". Hand its arrays from function to function, not a value made of them",
     "call_exported": ". Call the function that was exported, or hand in what the program gives as "
     "an argument",
+    "noinline": ". Call the function without equinox.internal.noinline, or let it be no argument "
+    "of what is traced",
     "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
     **dict.fromkeys(
         REPORTS,
