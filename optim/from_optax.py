@@ -165,9 +165,9 @@ class OptaxOptimizer(Optimizer):
             if jax.tree.structure(new_state) != treedef:
                 raise ValueError(
                     f"the optimizer {self.name} changes the structure of its state in a step, "
-                    f"from {treedef} to {jax.tree.structure(new_state)}, and a compiled step "
-                    "cannot: have its `init` give all that its `update` does, or step it in a "
-                    "loop of your own with the gradients of relaxjax.value_and_grad"
+                    f"{_where_changed(state, new_state)}, and a compiled step cannot: have its "
+                    "`init` give all that its `update` does, or step it in a loop of your own "
+                    "with the gradients of relaxjax.value_and_grad"
                 )
             kept = map(_plain, jax.tree.leaves(new_state))
             return [new_params[n] for n in names], [*kept, *[jnp.bool(True)] * any(late)]
@@ -246,6 +246,16 @@ def _taken(step: Step) -> list[Var]:
     """The parameters, and then the gradients, out of their tuples."""
     pairs = [(value, gradient) for _, value, gradient in step.parameters()]
     return [value for value, _ in pairs] + [gradient for _, gradient in pairs]
+
+
+def _where_changed(old: Tree, new: Tree) -> str:
+    """The innermost state of a transformation in which the structures differ, and how they do."""
+    within = ""
+    while isinstance(old, tuple) and type(old) is type(new) and len(old) == len(new):
+        within = f"in {type(old).__name__} " if hasattr(old, "_fields") else within
+        pairs = zip(old, new, strict=True)
+        old, new = next(p for p in pairs if len({*map(jax.tree.structure, p)}) == 2)
+    return f"{within}from {jax.tree.structure(old)} to {jax.tree.structure(new)}"
 
 
 def _states(step: Step, labels: list[str]) -> list[Var]:

@@ -6,7 +6,8 @@ the products. The axes may lie in any order, be split and merged, and heads may 
 What a causal mask hides must be so far below that its weights are 0.
 
 In half precision, scores and weights may be rounded to it anywhere on the way. The operators
-compute them in float32, and are no farther from the exact ones.
+compute them in float32, and are no farther from the exact ones. Where nothing is in half
+precision, rounding is a part of what was written, and such attention is not read.
 """
 
 import math
@@ -96,6 +97,7 @@ class _Scores:
     mask: View | None = None
     hidden: float = -math.inf
     masked: tuple[Names, ...] = ()  # the axes of the scores under the mask
+    rounded: bool = False  # they or the weights, on the way
 
     @property
     def stacks(self) -> Names:
@@ -140,11 +142,19 @@ def attention(call: Call, reading: Reading) -> Expr | None:
         return None
     for side in (0, 1):
         weights = _weights(call.args[side], reading)
+        if weights is not None and weights.rounded and not _is_half(call, weights):
+            continue  # in float32 that is asked for, and no matter of the precision
         parts = None if weights is None else _parts(call, side, weights)
         out = None if parts is None else _attended(parts, reading)
         if weights is not None and parts is not None and out is not None:
             return _as_product(out, parts, weights, side, call)
     return None
+
+
+def _is_half(call: Call, scores: _Scores) -> bool:
+    """Whether what scores are of, or the values that they weigh, is in half precision."""
+    dtypes = {known_dtype(x) for x in (*call.args, *(part.expr for part in scores.factors))}
+    return not dtypes.isdisjoint(HALF_PRECISION)
 
 
 def _is_plain(call: Call) -> bool:
@@ -182,7 +192,13 @@ def _weights(expr: Expr, reading: Reading) -> _Scores | None:
 def _under_mask(expr: Expr, reading: Reading) -> _Scores | None:
     """Scores, or a choice between them and a number that hides them."""
     wide = reading.rounded(expr)
-    expr = expr if wide is None else wide
+    if wide is None:
+        return _shown(expr, reading)
+    found = _shown(wide, reading)
+    return None if found is None else replace(found, rounded=True)
+
+
+def _shown(expr: Expr, reading: Reading) -> _Scores | None:
     chosen = reading.operands(expr, "select_n")
     if chosen is None or len(chosen) != 3:
         return _scores(expr, reading)
@@ -233,7 +249,8 @@ def _moved(
     """What is read of a tensor that is rounded, or whose axes are in another order or grouping."""
     wide = reading.rounded(expr)
     if wide is not None:
-        return inner(wide, reading)
+        found = inner(wide, reading)
+        return None if found is None else replace(found, rounded=True)
     call = reading.call(expr, "relax.permute_dims", "reshape")
     found = None if call is None else inner(call.args[0], reading)
     if call is None or found is None:

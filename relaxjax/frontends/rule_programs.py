@@ -58,13 +58,14 @@ def rule_programs(eqn: Any, moving: Flags, wanted: Flags, forward: bool) -> Rule
 
 def _rule_programs(eqn: Any, moving: Flags, wanted: Flags, forward: bool) -> RulePrograms:
     around: list[Any] = []
+    program = standing_for(eqn)  # first of all, for it says what cannot be traced
     closed_over, pullback = _traced_pullback(eqn, moving, wanted, around)
     tangent, known = None, len(around)
     if forward and has_own_tangent(eqn):
         tangent = _traced_tangent(eqn, closed_over, around)
     if len(around) > known:
         _, pullback = _traced_pullback(eqn, moving, wanted, around)
-    value = _ignoring(standing_for(eqn), around)
+    value = _ignoring(program, around)
     fixed = len(around) + closed_over
     if not _has_forward(eqn):
         return RulePrograms(tuple(around), fixed, value, None, 0, pullback, tangent)

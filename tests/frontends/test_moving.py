@@ -141,6 +141,35 @@ def test_a_primitive_from_outside_that_cannot_be_traced() -> None:
         relaxjax.grad(lambda w: jnp.sum(by_number(w)))(W)
 
 
+def test_a_primitive_from_outside_may_ask_for_a_number_that_it_is_called_with() -> None:
+    """As the place of a function in a table; two such calls are not one function."""
+    table = (jnp.sin, jnp.exp)
+
+    def run(index: Any, x: Any, by: Any) -> Any:
+        return table[index.item()](x)
+
+    def tangent(primals: Any, tangents: Any, by: Any) -> Any:
+        (index, x), (_, moved) = primals, tangents
+        return jax.jvp(table[index.item()], (x,), (moved,))
+
+    primitive = core.Primitive("noinline")
+    primitive.def_impl(run)
+    primitive.def_abstract_eval(lambda index, x, by: x)
+    ad.primitive_jvps[primitive] = tangent
+
+    def loss(w: jax.Array, index: Any) -> Any:
+        sines, other = (primitive.bind(at, w, by=_Unwritten()) for at in (np.array(0), index))
+        return jnp.sum(sines * other)
+
+    expected = jax.grad(lambda w: jnp.sum(jnp.sin(w) * jnp.exp(w)))(W)
+    chex.assert_trees_all_close(
+        relaxjax.grad(lambda w: loss(w, np.array(1)))(W), expected, rtol=1e-5
+    )
+    message = r"`noinline` has no form in the IR: .*Call the function without equinox"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        relaxjax.grad(loss)(W, jnp.array(1))
+
+
 def test_the_derivative_of_a_primitive_asks_python() -> None:
     def impl(x: Any, name: str) -> Any:
         return x

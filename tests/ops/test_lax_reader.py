@@ -341,6 +341,9 @@ def test_what_is_put_on_a_device_is_refused() -> None:
         read_function(lambda x: jax.device_put(x, jax.devices()[0]), X)
 
 
+HELD = jax.new_ref(jnp.zeros(3))
+
+
 _with_a_rule_for_vmap = jax.custom_batching.custom_vmap(jnp.sin)
 _with_a_rule_for_vmap.def_vmap(lambda size, batched, x: (jnp.sin(x), batched[0]))
 
@@ -348,6 +351,7 @@ _with_a_rule_for_vmap.def_vmap(lambda size, batched, x: (jnp.sin(x), batched[0])
 @pytest.mark.parametrize(
     ("function", "message"),
     [
+        (lambda x: x + HELD[...].sum(), r"a reference from around, Ref.*as an argument, and"),
         (lambda x: jax.new_ref(x)[...], r"\(InternalMutableArrayEffect\).*`x.at\[places\].set"),
         (
             lambda x: checkify.check(x[0, 0] > 0, "no"),
@@ -359,6 +363,19 @@ _with_a_rule_for_vmap.def_vmap(lambda size, batched, x: (jnp.sin(x), batched[0])
 def test_what_has_no_form_here_is_refused_with_what_to_do(function: Any, message: str) -> None:
     with pytest.raises(UnsupportedPrimitiveError, match=message):
         read_function(function, X)
+
+
+def test_a_reference_from_around_a_loss_is_refused_with_what_to_do() -> None:
+    """Where what is around becomes an argument, and where it is one."""
+
+    def loss(x: Any, held: Any = HELD) -> Any:
+        held[...] += lax.stop_gradient(x[0])
+        return x.sum()
+
+    message = r"`get` .*\(ReadEffect\).*Hand in what it holds as an argument"
+    for given in ((X,), (X, HELD)):
+        with pytest.raises(UnsupportedPrimitiveError, match=message):
+            relaxjax.grad(loss)(*given)
 
 
 def test_a_rule_of_less_memory_is_read_as_its_forward_half() -> None:

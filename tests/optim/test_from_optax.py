@@ -295,9 +295,19 @@ def test_a_state_that_changes_its_structure_is_an_error() -> None:
         lambda params: _Pair(jnp.zeros(()), None),
         lambda updates, state, params=None: (updates, _Pair(None, state.a)),
     )
-    changed = r"odd changes the structure of its state in a step, from .*_Pair.* to .*_Pair.*: "
-    with pytest.raises(ValueError, match=f"{changed}have its `init` give all .* of your own"):
-        from_optax(tx, "odd").init([x]).get_function()
+    changed = (
+        r"odd changes the structure of its state in a step, in _Pair from .*\*.* to .*None.*: "
+    )
+    for odd in (tx, optax.chain(optax.adam(0.1), optax.chain(tx))):
+        with pytest.raises(ValueError, match=f"{changed}have its `init` give all .* of your own"):
+            from_optax(odd, "odd").init([x]).get_function()
+
+
+def test_a_monitor_that_has_measured_nothing_yet_is_an_error() -> None:
+    tx = optax.chain(optax.monitor({"norm": optax.tree.norm}), optax.sgd(0.1))
+    changed = r"in MonitorState from PyTreeDef\(\{\}\) to PyTreeDef\(\{'norm': \*\}\), and"
+    with pytest.raises(ValueError, match=changed):
+        from_optax(tx).init([x]).get_function()
 
 
 def test_a_state_that_changes_its_dtype_is_an_error() -> None:

@@ -163,7 +163,7 @@ def _standing_for(eqn: Any) -> core.ClosedJaxpr:
     avals = [var.aval for var in eqn.invars]
     if is_from_outside(eqn):
         try:
-            program = jax.make_jaxpr(partial(eqn.primitive.impl, **eqn.params))(*avals)
+            program = jax.make_jaxpr(partial(_run_by_itself, eqn))(*avals)
         except jax.errors.ConcretizationTypeError as error:
             (first, *_) = str(error).splitlines()
             raise without_form(eqn, f"a library runs it by itself ({first})") from None
@@ -179,6 +179,15 @@ def _standing_for(eqn: Any) -> core.ClosedJaxpr:
         return solve(*_to_solve_with(eqn, operands))
 
     return jax.make_jaxpr(linear_solve)(*avals)
+
+
+def _run_by_itself(eqn: Any, *operands: Any) -> Any:
+    """What a library's primitive gives, which may ask for the numbers that it is called with."""
+    told = [
+        operand if _is_var(atom) else atom.val
+        for atom, operand in zip(eqn.invars, operands, strict=True)
+    ]
+    return eqn.primitive.impl(*told, **eqn.params)
 
 
 def _without_marks(program: core.ClosedJaxpr) -> core.ClosedJaxpr:
@@ -369,12 +378,19 @@ def depends_on_inputs(closed: Any) -> list[bool]:
 
 
 def alone(eqn: Any) -> core.ClosedJaxpr:
-    """The program of one equation by itself."""
+    """The program of one equation by itself.
+
+    A library's primitive keeps the numbers that it is called with: its rules may ask for them.
+    """
     avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
     blank = jax.make_jaxpr(lambda *values: values)(*avals).jaxpr
     count = len(eqn.invars)
     ins, outs = blank.invars[:count], blank.invars[count:]
-    equation = eqn.replace(invars=ins, outvars=outs)
+    taken = ins
+    if is_from_outside(eqn):
+        pairs = zip(eqn.invars, ins, strict=True)
+        taken = [var if _is_var(atom) else atom for atom, var in pairs]
+    equation = eqn.replace(invars=taken, outvars=outs)
     return core.ClosedJaxpr(blank.replace(invars=ins, outvars=outs, eqns=[equation]), ())
 
 

@@ -37,7 +37,13 @@ from .naming import assigned_names, source_span
 from .parameters import UnsupportedParameterError, encode_params
 from .platform_choice import PlatformIndex, are_values, choices_among, values_of
 from .symbols import JaxSymbols
-from .unsupported import REPORTS, UnsupportedPrimitiveError, has_effects, without_form
+from .unsupported import (
+    OF_REFERENCES,
+    REPORTS,
+    UnsupportedPrimitiveError,
+    has_effects,
+    without_form,
+)
 
 Hint = Callable[[str], str]
 # Given an array that JAX traced in a program around this one: what it is here, if that is known.
@@ -284,6 +290,11 @@ class Reader:
         """
         if isinstance(value, Tracer):
             return self.computed(value)
+        if type(aval).__name__ == "AbstractRef":  # which JAX has no public name for
+            raise UnsupportedPrimitiveError(
+                f"a reference from around, {aval.str_short()}, is used, which the IR cannot hold"
+                + OF_REFERENCES
+            )
         if not is_key(aval.dtype):
             return Constant(np.asarray(value, np_dtype(str(aval.dtype))))
         with jax.ensure_compile_time_eval():

@@ -4,6 +4,11 @@ from typing import Any
 
 # What jax.debug.print and jax.debug.callback do.
 REPORTS = ("debug_print", "debug_callback")
+# What to do about a reference that a function has not made itself.
+OF_REFERENCES = (
+    ". Hand in what it holds as an argument, and give what it is to hold beside the result, "
+    "with `has_aux=True`"
+)
 # What to do about primitives that name devices, or print.
 _INSTEAD = {
     "device_put": ". Put arrays on devices outside of what is read",
@@ -11,7 +16,11 @@ _INSTEAD = {
     "sharding_constraint": ". Constrain by a jax.sharding.NamedSharding that has no explicit axes "
     "and names no memory",
     "pure_callback": ". Call it before, and hand in its result as an argument",
-    "new_ref": ". Compute new arrays instead, as `x.at[places].set(values)` does",
+    **dict.fromkeys(
+        ("new_ref", "empty_ref"),
+        ". Compute new arrays instead, as `x.at[places].set(values)` does",
+    ),
+    **dict.fromkeys(("get", "swap", "addupdate"), OF_REFERENCES),
     "check": ". Check inside of the loss, by jax.experimental.checkify.checkify(loss), and return "
     "its errors beside the loss, with `has_aux=True`",
     "custom_vmap_call": ". Its rule is for what jax.vmap maps: take the gradient inside of that, "
@@ -21,6 +30,8 @@ _INSTEAD = {
     "call_hi_primitive": ". Hand its arrays from function to function, not a value made of them",
     "call_exported": ". Call the function that was exported, or hand in what the program gives as "
     "an argument",
+    "noinline": ". Call the function without equinox.internal.noinline, or let it be no argument "
+    "of what is traced",
     "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
     **dict.fromkeys(
         REPORTS,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import chex
@@ -90,6 +91,26 @@ def results(gradient: Any, function: Callable[..., Any], args: list[Any]) -> Any
     run = gradient(loss, (0, 1, 2), has_aux=True)
     (_, result), gradients = jax.jit(run, compiler_options=QUICK)(*args)
     return jax.tree.map(lambda x: np.asarray(x, "float64"), (result, gradients))
+
+
+def with_narrow_weights(q: Any, k: Any, v: Any, dtype: str) -> Any:
+    return jnp.einsum(EINSUMS[1], jax.nn.softmax(scores(q, k)).astype(dtype).astype(v.dtype), v)
+
+
+def with_narrow_scores(q: Any, k: Any, v: Any, dtype: str) -> Any:
+    narrow = scores(q, k).astype(dtype).astype(v.dtype)
+    return jnp.einsum(EINSUMS[1], jax.nn.softmax(jnp.where(SEEN, narrow, -1e30)), v)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("function", [with_narrow_weights, with_narrow_scores])
+def test_rounding_that_is_asked_for_in_float32_stays(
+    function: Callable[..., Any], dtype: str
+) -> None:
+    args, narrow = heads("float32"), partial(function, dtype=dtype)
+    expected = results(jax.value_and_grad, narrow, args)
+    found = results(relaxjax.value_and_grad, narrow, args)
+    chex.assert_trees_all_close(found, expected, rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
