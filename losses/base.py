@@ -58,6 +58,12 @@ class Loss:
         if not isinstance(given, str) or given not in get_args(Reduction):
             known = ", ".join(f'"{name}"' for name in get_args(Reduction))
             raise ValueError(f"`reduction` must be one of {known}, but it is {self.reduction!r}")
+        outputs: Any = self.num_backbone_outputs
+        if not isinstance(outputs, int) or isinstance(outputs, bool) or outputs < 1:
+            raise ValueError(
+                f"`num_backbone_outputs` of {type(self).__name__} must be an integer of at least "
+                f'1, but it is {outputs!r}: give a reduction by its name, as by reduction="sum"'
+            )
 
     def _set_number(
         self, name: str, above: float | None = None, least: float | None = None

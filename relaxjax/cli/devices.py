@@ -1,12 +1,14 @@
 """The options for several devices: the mesh, what is split along it, and processes."""
 
 import argparse
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 
 from relaxjax.ir.device_mesh import is_axis_name
+from relaxjax.ops.platform import chosen_platform
 from relaxjax.trainable.sharding_rules import DATA, RULES
 
 from .failure import InputError
@@ -79,6 +81,21 @@ def mesh_of(args: argparse.Namespace) -> Mapping[str, int] | None:
     if args.devices is not None:
         return {DATA: args.devices}
     return {DATA: jax.device_count()} if args.processes is not None else None
+
+
+def check_there_are_as_many(args: argparse.Namespace) -> None:
+    """Refuse a mesh of more devices than there are, before a model is set up for it."""
+    mesh = mesh_of(args)
+    needed, here = math.prod((mesh or {}).values()), jax.device_count(chosen_platform())
+    if mesh is None or needed <= here:
+        return
+    option = "--devices" if args.mesh is None else "--mesh"
+    are = "is 1 device" if here == 1 else f"are {here} devices"
+    raise InputError(
+        f"{option} asks for {needed} devices, but there {are} of the platform "
+        f"{chosen_platform()} here: ask for fewer, or have the CPU be as many by "
+        f"--cpu-devices {needed}"
+    )
 
 
 def sharding_of(text: str) -> Any:

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from relaxjax.interruption import INTERRUPTED
 from relaxjax.ir.highlight import painted
 
-from .failure import InputError, described
+from .failure import InputError, described, plain_warnings
 from .parser import parsed
 
 
@@ -19,7 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):  # one of the process, in the encoding of a console
             stream.reconfigure(errors="replace")
     try:
-        return _done(list(sys.argv[1:] if argv is None else argv))
+        with plain_warnings():
+            return _done(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt as error:
         print(": ".join(["relaxjax: interrupted", *map(str, error.args)]), file=sys.stderr)
         return INTERRUPTED

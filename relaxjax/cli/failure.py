@@ -1,9 +1,16 @@
 """Errors as the command line shows them: a sentence, the place, and no traceback."""
 
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
 
+from relaxjax.ir.highlight import painted
 from relaxjax.ir.span import Span
+
+_PACKAGE = Path(__file__).parents[1]
 
 _OF_JAX = "-" * 20  # begins what JAX says of frames that a traceback lacks; none is shown
 
@@ -21,6 +28,30 @@ def bad_input() -> Iterator[None]:
         raise
     except Exception as error:
         raise InputError(described(error)) from error
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Show what is warned of in a line, without the line of our own code where Python found it."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if category is UserWarning and Path(filename).is_relative_to(_PACKAGE):
+                title = painted("relaxjax: warning:", "yellow", sys.stderr)
+                print(f"{title} {message}", file=sys.stderr)
+            else:  # at a line of the user's, or not of ours
+                shown(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def described(error: Exception) -> str:

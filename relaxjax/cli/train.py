@@ -43,7 +43,7 @@ from relaxjax.training.batches.ids import row_arguments
 from relaxjax.training.devices.processes import is_first
 
 from .device import add_device, where_asked
-from .devices import add_devices, check_device
+from .devices import add_devices, check_device, check_there_are_as_many
 from .failure import InputError, bad_input
 from .files import WHAT_IS_READ, is_of_torch, path_to_write, read_module
 from .launch import is_launcher, joined, launch
@@ -212,6 +212,7 @@ def _run(args: argparse.Namespace) -> int:
         if args.keep_memory:
             keep_freed_memory()
         _check_out(args)
+        check_there_are_as_many(args)
         imported = from_torch(args.file) if is_of_torch(args.file) else None
         given = read_module(args.file) if imported is None else imported.mod
         mod = with_backbone(given, 1, args.states)

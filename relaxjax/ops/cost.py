@@ -16,14 +16,20 @@ from .cost_rules import UnknownCostError
 
 
 def cost_of(
-    call: Call, mod: IRModule | None = None, closures: Mapping[Var, Function] | None = None
+    value: Expr, mod: IRModule | None = None, closures: Mapping[Var, Function] | None = None
 ) -> Cost | None:
     """The cost of a call: `cost_of(matmul(x, y)).flops`. None where it cannot be known.
 
-    The functions of `mod` are those that it may call, and so are `closures`, by their names.
+    The functions of `mod` are those that it may call, and so are `closures`, by their names. What
+    computes nothing, such as a tuple or a part of one, costs nothing.
     """
+    if isinstance(value, Function) or not isinstance(value, Expr):
+        raise TypeError(
+            "`cost_of` takes a call, or another value of a binding, found "
+            f"{type(value).__name__}: `function_cost` counts a function"
+        )
     try:
-        return _Costing(mod, dict(closures or {})).call(call)
+        return _Costing(mod, dict(closures or {})).value(value)
     except UnknownCostError:
         return None
 
@@ -76,10 +82,10 @@ class _Costing:
             if isinstance(binding.value, Function):
                 self.closures[binding.var] = binding.value
             else:
-                costs.append(self._value(binding.value))
-        return Cost.sum_of([*costs, self._value(seq.body)])
+                costs.append(self.value(binding.value))
+        return Cost.sum_of([*costs, self.value(seq.body)])
 
-    def _value(self, value: Expr) -> Cost:
+    def value(self, value: Expr) -> Cost:
         match value:
             case Call():
                 return self.call(value)

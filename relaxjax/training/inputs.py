@@ -38,9 +38,14 @@ def with_dtype(kind: str, var: Var, value: Any) -> Any:
         converted = array.astype(wanted)
     if array.dtype == wanted or _is_unchanged(array, converted):
         return converted
+    mend = f'convert them by .astype("{wanted}")'
+    if array.dtype.kind in "iu" and wanted.kind in "iu":  # by which they would be others
+        bounds = np.iinfo(wanted)
+        lost = array[(array < bounds.min) | (array > bounds.max)]
+        mend = f"{lost[0]} is no number of {wanted}"
     raise TypeError(
         f"{kind} `{var.name}` is of dtype {wanted}, but the values given are of dtype "
-        f'{array.dtype} and would change: convert them by .astype("{wanted}")'
+        f"{array.dtype} and would change: {mend}"
     )
 
 

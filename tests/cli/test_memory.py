@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,16 @@ def test_sizes_must_be_given(script: str, capsys: Capture) -> None:
     assert main(["memory", script, "--set", "n=2147483648"]) == 2
     message = "`--set n=2147483648` gives a size beyond 2,147,483,647, the largest that JAX counts"
     assert message in capsys.readouterr().err
+
+
+def test_a_warning_is_one_plain_line(script: str, capsys: Capture) -> None:
+    """Python would name the file and the line of ours that warned, and show that line."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert (
+            main(["memory", script, "--set", "n=8", "--policy", "offload", "--budget", "1MB"]) == 0
+        )
+    assert capsys.readouterr().err == (
+        "relaxjax: warning: the memory policy `offload` moves nothing on a CPU, whose memory is "
+        "the host's: the budget is kept without it\n"
+    )

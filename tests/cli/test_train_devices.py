@@ -12,6 +12,8 @@ from forked_programs import run_program
 from full import FULL
 from several_devices import printed_lines
 
+from relaxjax.cli import main
+
 MODEL = """
 @R.function
 def backbone(x: R.Tensor((8, 4), "float32"), w0: R.Tensor((4, 8), "float32"),
@@ -114,3 +116,13 @@ def test_two_tasks_of_slurm_train_as_one(tmp_path: Path) -> None:
     trained(None)
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "alone"), rtol=1e-4)
     assert len([*(tmp_path / "two" / "checkpoints").glob("step-*/part-*")]) == 4
+
+
+def test_more_devices_than_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path)
+    options = ["train", str(tmp_path / "model.py"), "--data", str(tmp_path / "data.npz")]
+    for option, value, count in (("--devices", "999", 999), ("--mesh", "data=99,model=10", 990)):
+        assert main([*options, "--out", str(tmp_path / "run"), option, value]) == 2
+        message = capsys.readouterr().err
+        assert f"{option} asks for {count} devices, but there " in message
+        assert f"by --cpu-devices {count}\n" in message

@@ -1,5 +1,6 @@
 """What every loss shares: reduction, parameters, functions for given types, losses of one's own."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -87,6 +88,20 @@ def test_a_loss_of_ones_own() -> None:
     assert [param.name for param in function.params] == ["low", "high", "targets"]
     assert function.ret_ty == TensorType((), "float32")
     assert loss.num_backbone_outputs == 2
+
+
+@pytest.mark.parametrize("outputs", ["sum", 0, True, 1.0])
+def test_outputs_that_are_no_number_of_them(outputs: Any) -> None:
+    """Such as a reduction, which a class without an `__init__` would take for them."""
+
+    @dataclass(frozen=True)
+    class Distance(Loss):
+        loss_name: str = field(default="distance", init=False)
+
+    assert Distance(reduction="sum").reduction == "sum"
+    match = rf"`num_backbone_outputs` of Distance must be .* it is {outputs!r}: .*reduction=\"sum\""
+    with pytest.raises(ValueError, match=match):
+        Distance(outputs)
 
 
 def test_an_unknown_reduction_is_an_error() -> None:

@@ -269,3 +269,22 @@ def test_a_legalised_program_has_the_flops_of_its_operators() -> None:
 def test_no_results_cost_nothing() -> None:
     assert cost_of(call("null_value")) == Cost()
     assert cost_of(call("print", Var("t", TupleType(())))) == Cost()
+
+
+def test_a_binding_that_is_no_call() -> None:
+    """Of every binding of a function the cost can be asked, as the page on costs does."""
+    function = parse_functions("""
+@R.function
+def main(x: R.Tensor((4,), "float32")):
+    parts = R.split(x, 2)
+    first = parts[0]
+    pair = (first, x)
+    return pair
+""")["main"]
+    costs = [cost_of(binding.value) for binding in function.body.bindings()]
+    assert costs[0] is not None
+    assert costs[1:] == [Cost(), Cost()]
+    wrong: Any
+    for wrong in (function, "x"):
+        with pytest.raises(TypeError, match=r"^`cost_of` takes a call, .* `function_cost` counts"):
+            cost_of(wrong)

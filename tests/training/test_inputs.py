@@ -77,6 +77,13 @@ def test_a_sign_is_not_lost(given: str, wanted: str) -> None:
     assert with_dtype("input", var, np.array([7], given)).dtype == wanted
 
 
+def test_integers_that_are_too_large_are_not_to_be_converted() -> None:
+    """Converted as floats are, they would be other classes."""
+    var = Var("targets", TensorType((2,), "int32"))
+    with pytest.raises(TypeError, match=r"would change: 8589934593 is no number of int32$"):
+        with_dtype("target", var, np.array([1, 2**33 + 1]))
+
+
 def test_a_batch_on_a_mesh_of_another_kind() -> None:
     """JAX has no program for both, and tells of meshes that the user never made."""
     kinds = (AxisType.Explicit, AxisType.Auto)
