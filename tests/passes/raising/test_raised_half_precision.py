@@ -102,8 +102,15 @@ def with_narrow_scores(q: Any, k: Any, v: Any, dtype: str) -> Any:
     return jnp.einsum(EINSUMS[1], jax.nn.softmax(jnp.where(SEEN, narrow, -1e30)), v)
 
 
+def with_narrow_masked_scores(q: Any, k: Any, v: Any, dtype: str) -> Any:
+    narrow = jnp.where(SEEN, scores(q, k), -1e30).astype(dtype).astype(v.dtype)
+    return jnp.einsum(EINSUMS[1], jax.nn.softmax(narrow), v)
+
+
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("function", [with_narrow_weights, with_narrow_scores])
+@pytest.mark.parametrize(
+    "function", [with_narrow_weights, with_narrow_scores, with_narrow_masked_scores]
+)
 def test_rounding_that_is_asked_for_in_float32_stays(
     function: Callable[..., Any], dtype: str
 ) -> None:
