@@ -116,6 +116,16 @@ def test_an_error_of_the_loss_has_its_line(command: str, file: str, capsys: Capt
     assert text.count("train.py:7") == 1
 
 
+def test_an_error_that_names_its_line_does_so_once(tmp_path: Path, capsys: Capture) -> None:
+    """As one of a primitive that has effects, which the reader finds at the line."""
+    path = tmp_path / "train.py"
+    path.write_text("import jax\n\n\ndef loss(x):\n    return jax.new_ref(x)[...].sum()\n")
+    assert main(["memory", f"{path}:loss", "--args", "jax.numpy.ones(3)"]) == 2
+    text = capsys.readouterr().err
+    assert "`new_ref` has side effects" in text
+    assert text.count("train.py:5") == 1
+
+
 def test_options_of_a_loss_in_jax_are_not_for_scripts(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "model.py"
     path.write_text('@R.function\ndef main(x: R.Tensor((), "float32")):\n    return x')
