@@ -8,7 +8,7 @@ from typing import Any
 
 from relaxjax.autodiff import value_and_grad
 from relaxjax.autodiff.value_and_grad import ValueAndGrad
-from relaxjax.ir.span import Span
+from relaxjax.ir.span import Span, add_location
 from relaxjax.passes.memory.report.memory_report import MemoryReport
 
 from .failure import InputError
@@ -46,10 +46,9 @@ def naming_line(name: str) -> Iterator[None]:
         file, _, _ = name.rpartition(":")
         frames = (one for one in extract_tb(error.__traceback__)[::-1] if one.filename == file)
         last = next(frames, None)
-        told = any(f"at {file}:" in note for note in getattr(error, "__notes__", []))
-        if last is not None and last.lineno is not None and not told:
+        if last is not None and last.lineno is not None:
             span = Span(file, last.lineno, last.colno or 0, last.end_lineno, last.end_colno)
-            error.add_note(span.excerpt())
+            add_location(error, span)
         raise
 
 

@@ -19,8 +19,6 @@ from .table import aten
 def from_front(places: Expr, size: Dim) -> Expr:
     """Places as numbers from 0 on, where torch counts negative ones from behind."""
     places = cast(places, "int64")
-    if isinstance(places, Constant) and (places.data >= 0).all():
-        return places
     return where(places < scalar(0, places), places + number(size, places), places)
 
 
