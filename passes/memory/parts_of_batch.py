@@ -96,8 +96,9 @@ class InParts:
         ]
         for found in self.plans if wanted else ():
             whole = rematerialized(self.mod, self.name, found.plan)
+            quick = most_quick(whole[self.name], found.plan.peak)
             for numbers in wanted:
-                for one in _likely(whole, self.name, self.caller, numbers, self.limit):
+                for one in _likely(whole, self.name, self.caller, numbers, self.limit, quick):
                     if self._smallest is None or one.peak < _SPARE * self._smallest[0].peak:
                         self._smallest = one, found
                     expected = one.peak + self._more // one.parts.number
@@ -126,14 +127,16 @@ def _likely(
     caller: Caller | None,
     numbers: Sequence[Parts],
     limit: int,
+    quick: int,
 ) -> Iterator[_Known]:
     """The parts of a batch that are predicted to keep a limit, few first; the most in any case.
 
-    Fewer are not looked at where the most do not keep it. More parts are expected to take less: if
+    Others are not looked at where the most do not keep it. More parts are expected to take less: if
     the fewest of all do not keep it, with something to spare, those that do are found by halving.
-    Of those with nothing to spare, the smallest comes before the most.
+    Of those with nothing to spare, the smallest is next: before the most, unless those are `quick`.
     """
-    *fewer, most = numbers
+    most = numbers[-1]
+    usual = numbers if most.number <= quick else numbers[:-1]
 
     @cache
     def known(number: Parts) -> _Known | None:
@@ -144,10 +147,11 @@ def _likely(
         return one is not None and one.peak <= limit * share
 
     if keeps(most, share=1):
-        first = 0 if fewer and keeps(fewer[0]) else bisect_left(fewer, True, key=keeps)
-        yield from (one for n in fewer[first:] if (one := known(n)) is not None and keeps(n))
-        barely = (one for n in fewer[:first] if keeps(n, share=1) and (one := known(n)) is not None)
-        yield from islice(sorted(barely, key=attrgetter("peak")), 1)
+        first = 0 if keeps(numbers[0]) else bisect_left(usual, True, key=keeps)
+        yield from (one for n in usual[first:] if keeps(n) and (one := known(n)) is not None)
+        barely = filter(lambda n: keeps(n, share=1), usual[:first])
+        found = (one for n in barely if (one := known(n)) is not None)
+        yield from islice(sorted(found, key=attrgetter("peak")), 1)
     last = known(most)
     if last is not None:
         yield last

@@ -158,7 +158,7 @@ def within_budget(
 ) -> Decided:
     """The first plan that keeps a budget, of loops that save all first, then ever less.
 
-    What keeps its bytes `otherwise` goes before plans of which even the peak is predicted not to.
+    What keeps its bytes `otherwise` goes before plans that are not expected to.
     """
     found, name = forms.chooser(forms.mod), forms.name
     none = found.planner.none
@@ -182,8 +182,7 @@ def within_budget(
         if plan is not None:
             return Decided(one.planner, plan, limit)
         choosers.append(one)
-    is_near = any(one.planner.smallest[0].peak <= limit for one in choosers)
-    if not is_near and (instead := otherwise(limit)) is not None:
+    if (instead := otherwise(limit)) is not None:
         return instead
     try_smallest(choosers, limit)
     if found.least <= limit:

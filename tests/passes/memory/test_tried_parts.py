@@ -11,6 +11,7 @@ import pytest
 import relaxjax
 from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import chosen_platform, has_several_cpus
+from relaxjax.passes.memory import parts_of_batch
 from relaxjax.passes.memory.offload import peak_as_written
 from relaxjax.passes.memory.parts_of_batch import InParts
 from relaxjax.passes.memory.rematerialize import decided
@@ -83,6 +84,17 @@ def test_parts_with_nothing_to_spare_are_tried_before_single_samples() -> None:
     missed = Compiler(more=2)
     assert in_parts(4, few.predicted[2], missed).likely() is not None
     assert missed.tried == [2, 4]
+
+
+def test_single_samples_that_take_as_long_are_tried_before_parts_with_nothing_to_spare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = Compiler()
+    in_parts(4, 10**9, few).likely()
+    monkeypatch.setattr(parts_of_batch, "most_quick", lambda function, peak: 4)
+    taken = Compiler()
+    assert in_parts(4, few.predicted[2], taken).likely() is not None
+    assert taken.tried == [4]
 
 
 def test_the_smallest_is_tried_though_it_is_not_expected_to_keep_the_limit() -> None:
