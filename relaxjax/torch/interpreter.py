@@ -159,7 +159,10 @@ class Interpreter:
         for parameter, argument in zip(inner.graph.inputs, given, strict=True):
             within._values[parameter.name] = self.value(argument)
         outer = list(within._values.values())
+        versions = {one.root(): one.root().version for one in outer if isinstance(one, Tensor)}
         within.run(inner.graph)
+        if not with_gradients and any(root.has_gradient for root in versions):
+            self._keep_still(versions)
         results = [within.value(one) for one in inner.graph.outputs]
         roots = [one.root() for one in (*outer, *results) if isinstance(one, Tensor)]
         for name, value in zip(_flat(node.results), results, strict=True):
@@ -168,6 +171,12 @@ class Interpreter:
             # What was written to outside has the gradient that it had.
             is_constant = not with_gradients and not any(value is one for one in outer)
             self._values[name] = self._constant(name, value, roots) if is_constant else value
+
+    def _keep_still(self, versions: Mapping[Tensor, int]) -> None:
+        """Make constant to Gradient what was written into buffers, which have no gradient."""
+        for root, version in versions.items():
+            if not root.has_gradient and root.version != version:
+                root.write(self._emit(detach(root.read()), "written"))
 
     def _constant(self, name: str, value: Any, roots: Sequence[Tensor]) -> Any:
         """What a region without gradients gives; it may share its memory with other tensors."""

@@ -144,3 +144,18 @@ def test_a_buffer_is_written_to_as_it_is() -> None:
     text = model_of([PRODUCT, inner, result]).mod.script()
     assert "no_grad" not in text
     assert "isfinite" not in text
+
+
+def test_what_is_written_to_a_buffer_has_no_gradient() -> None:
+    """With `no_grad`: `old.copy_(y)`, as a running mean is, and then `z = y * old`."""
+    copied = Node("aten.copy_.default", {"self": OLD, "src": Y}, ("written",))
+    inner = without_gradients(copied, given=[OLD, Y], results=[Ref("written")])
+    result = Node("aten.mul.Tensor", {"self": Y, "other": OLD}, ("z",))
+    model = model_of([PRODUCT, inner, result])
+    trainer = model.trainer(MSELoss(), SGD(0.1))
+    trainer.update([FLOATS], [np.zeros(3, "float32")])
+    (found,) = trainer.export_params().values()
+    weight = model.params["w"]
+    y = weight * FLOATS
+    slope = 2 / 3 * y * y * y * FLOATS
+    np.testing.assert_allclose(found, weight - 0.1 * slope, rtol=1e-5)
