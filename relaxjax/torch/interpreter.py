@@ -129,6 +129,8 @@ class Interpreter:
             )
         elif node.target == _WITHOUT_GRADIENTS:
             enabled, inner, *given = node.arguments.values()
+            if not enabled:
+                _check_differentiable(inner.graph)
             self._inline(node, inner, given, enabled, self._autocast)
         elif node.target == _AUTOCAST:
             device, dtype, is_enabled, _, inner, *given = node.arguments.values()
@@ -417,6 +419,22 @@ class Interpreter:
         return TorchImportError(
             f"{node.target} gives {found} here, and in PyTorch {wanted}: {mend}"
         )
+
+
+def _check_differentiable(graph: Graph) -> None:
+    """Raise where PyTorch has gradients of a region that it exports as one without them."""
+    for node in graph.nodes:
+        for one in node.arguments.values():
+            if isinstance(one, SubGraph):
+                _check_differentiable(one.graph)
+        if node.is_reentrant:
+            error = TorchImportError(
+                "torch.utils.checkpoint with use_reentrant=True is exported without gradients, and "
+                "so is all that follows: export the model with use_reentrant=False, which computes "
+                "the same. What is computed again is decided here by a memory budget or policy"
+            )
+            add_location(error, node.span)
+            raise error
 
 
 def _truth(comparison: DimOp) -> Expr:
