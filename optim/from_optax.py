@@ -19,7 +19,7 @@ from relaxjax.ops.lax import (
     key_implementation,
     open_program,
     read_jaxpr,
-    x64_for,
+    x64_beside,
 )
 
 from .base import Optimizer, States, Step, zeros_like
@@ -349,9 +349,10 @@ def _hint(primitive: str) -> str:
 
 
 def _dtypes(params: tuple[Var, ...]) -> AbstractContextManager[Any]:
-    """JAX as optax expects it: 64 bits where the parameters have them, and dtypes that mix."""
+    """JAX as optax expects it: 64 bits where the parameters or the user have them, and dtypes that
+    mix."""
     stack = ExitStack()
-    stack.enter_context(x64_for(*(param.ty for param in params)))
+    stack.enter_context(x64_beside(*(param.ty for param in params)))
     stack.enter_context(jax.numpy_dtype_promotion("standard"))
     stack.enter_context(jax.numpy_rank_promotion("allow"))
     return stack
