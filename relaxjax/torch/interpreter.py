@@ -23,6 +23,7 @@ from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same
 from .errors import TorchImportError
 from .loops import over_rows, scan, while_loop
 from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
+from .reentrant import check_differentiable
 from .sizes import Sizes
 from .tensors import Detached, Tensor, View, is_view
 
@@ -130,7 +131,7 @@ class Interpreter:
         elif node.target == _WITHOUT_GRADIENTS:
             enabled, inner, *given = node.arguments.values()
             if not enabled:
-                _check_differentiable(inner.graph)
+                check_differentiable(inner.graph)
             self._inline(node, inner, given, enabled, self._autocast)
         elif node.target == _AUTOCAST:
             device, dtype, is_enabled, _, inner, *given = node.arguments.values()
@@ -419,22 +420,6 @@ class Interpreter:
         return TorchImportError(
             f"{node.target} gives {found} here, and in PyTorch {wanted}: {mend}"
         )
-
-
-def _check_differentiable(graph: Graph) -> None:
-    """Raise where PyTorch has gradients of a region that it exports as one without them."""
-    for node in graph.nodes:
-        for one in node.arguments.values():
-            if isinstance(one, SubGraph):
-                _check_differentiable(one.graph)
-        if node.is_reentrant:
-            error = TorchImportError(
-                "torch.utils.checkpoint with use_reentrant=True is exported without gradients, and "
-                "so is all that follows: export the model with use_reentrant=False, which computes "
-                "the same. What is computed again is decided here by a memory budget or policy"
-            )
-            add_location(error, node.span)
-            raise error
 
 
 def _truth(comparison: DimOp) -> Expr:
