@@ -1,7 +1,7 @@
 """Any optax gradient transformation as an optimizer, traced into a Relax function."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from relaxjax.ops.lax import (
     key_implementation,
     open_program,
     read_jaxpr,
-    x64_for,
+    x64_beside,
 )
 
 from .base import Optimizer, States, Step, zeros_like
@@ -110,13 +110,19 @@ class OptaxOptimizer(Optimizer):
 
     def _start(self, params: Arrays) -> Tree:
         """The state before the first step."""
+        return self.begun_with(self._nested(params), params)
+
+    def begun_with(self, nested: Tree, names: Iterable[str]) -> Tree:
+        """The state before the first step on parameters of these names, as optax nests both."""
         if not hasattr(self.transformation, "init") or not hasattr(self.transformation, "update"):
             raise TypeError(
                 f"from_optax takes a gradient transformation such as optax.adamw(1e-3), but it "
                 f"was given {self.transformation!r} of type {type(self.transformation).__name__}"
             )
-        with _said_of(self.name, f"begin with the parameters {', '.join(params)} by name"):
-            return self.transformation.init(self._nested(params))
+        with _said_of(self.name, f"begin with the parameters {', '.join(names)} by name"):
+            state = self.transformation.init(nested)
+        _check_not_paired(self.name, state)
+        return state
 
     def _begun(self, zeros: Arrays) -> tuple[Any, Tree]:
         """The program that makes that state, and the state as shapes and dtypes."""
@@ -235,6 +241,20 @@ def _said_of(optimizer: str, doing: str, instead: str = "") -> Iterator[None]:
         raise kind(f"the optimizer {optimizer} cannot {doing}: {error}{instead}") from error
 
 
+def _check_not_paired(optimizer: str, state: Tree) -> None:
+    """Raise for a state whose steps are of pairs of parameters."""
+    import optax
+
+    inner = jax.tree.leaves(state, is_leaf=lambda part: isinstance(part, optax.LookaheadState))
+    if any(isinstance(part, optax.LookaheadState) for part in inner):
+        raise TypeError(
+            f"the optimizer {optimizer} is an optax.lookahead, which steps pairs of parameters, "
+            "optax.LookaheadParams, but a step here has one of each: take one that keeps its mean "
+            "in its state, such as optax.contrib.schedule_free_adamw, or step it in a loop of your "
+            "own, with the gradients of relaxjax.value_and_grad by `params.fast`"
+        )
+
+
 def _asked(update: Callable[..., Any], more: Arrays) -> Arrays:
     """Which of these arguments a function takes by name. Optax tells it by no type of its own."""
     taken = inspect.signature(update).parameters
@@ -329,9 +349,10 @@ def _hint(primitive: str) -> str:
 
 
 def _dtypes(params: tuple[Var, ...]) -> AbstractContextManager[Any]:
-    """JAX as optax expects it: 64 bits where the parameters have them, and dtypes that mix."""
+    """JAX as optax expects it: 64 bits where the parameters or the user have them, and dtypes that
+    mix."""
     stack = ExitStack()
-    stack.enter_context(x64_for(*(param.ty for param in params)))
+    stack.enter_context(x64_beside(*(param.ty for param in params)))
     stack.enter_context(jax.numpy_dtype_promotion("standard"))
     stack.enter_context(jax.numpy_rank_promotion("allow"))
     return stack

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jax.sharding import PartitionSpec
+
 from relaxjax.ir.device_mesh import MESHES, DeviceMesh, Placement, placement_parts
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
@@ -13,6 +15,7 @@ from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.tuples import each_tensor
 from relaxjax.ir.types import TensorType, same_type
 from relaxjax.passes.structure.callers import with_callers
+from relaxjax.trainable.sharding import axes_of
 
 _MODELS = ("backbone", "main")
 
@@ -25,7 +28,7 @@ def mesh_for(mod: IRModule, mesh: Any) -> DeviceMesh:
     if isinstance(mesh, DeviceMesh):
         return mesh
     if isinstance(mesh, Mapping):
-        sizes = tuple(mesh.values())
+        sizes = tuple(axis.size for axis in axes_of(mesh))
         return DeviceMesh(sizes, range(math.prod(sizes)), tuple(mesh))
     if mesh is None:
         listed = [one for one in mod.global_infos.get(MESHES, ()) if isinstance(one, DeviceMesh)]
@@ -47,6 +50,11 @@ def placement_for(spec: Any, mesh: DeviceMesh) -> Placement:
     """A placement: as text, or by the axes for each dimension, as jax.sharding.PartitionSpec."""
     if isinstance(spec, str):
         return Placement(mesh, placement_parts(spec))
+    if not isinstance(spec, PartitionSpec | Sequence):
+        raise TypeError(
+            f'a placement is a text such as "S[0], R", or has the axes of the mesh for each '
+            f'dimension, as (None, "model"), but it is {spec!r}'
+        )
     parts: list[int | None] = [None] * len(mesh.axes)
     for dim, given in enumerate(spec):
         names = (given,) if isinstance(given, str) else tuple(given or ())

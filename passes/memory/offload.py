@@ -17,6 +17,7 @@ from relaxjax.ir.renew import hide_unused_outputs
 from relaxjax.ir.tensor_types import has_floats
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute
+from relaxjax.ir.wording import counted
 from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -88,8 +89,9 @@ def _check_fits(mod: IRModule, name: str, limit: int | None, caller: Caller | No
     peak = 0 if limit is None else peak_as_written(mod, name, caller)
     if limit is not None and peak > limit:
         raise MemoryPlanError(
-            f"`{name}` takes {peak:,} bytes, more than {limit:,}, and a CPU has no memory but the "
-            "host's, to which values could go: let it compute values again, by Rematerialize"
+            f"`{name}` takes {counted(peak, 'byte')}, more than {limit:,}, and a CPU has no "
+            "memory but the host's, to which values could go: let it compute values again, by "
+            "Rematerialize"
         )
 
 
@@ -147,9 +149,9 @@ class _Choice:
             return 0
         if self.peak(most) > goal:
             raise MemoryPlanError(
-                f"`{self.name}` cannot be computed within {goal:,} bytes with its residuals on the "
-                f"host: the least is {self.peak(most):,} bytes live beside arguments and results; "
-                "give at least that, or a smaller batch"
+                f"`{self.name}` cannot be computed within {counted(goal, 'byte')} with its "
+                f"residuals on the host: the least is {counted(self.peak(most), 'byte')} live "
+                "beside arguments and results; give at least that, or a smaller batch"
             )
         return bisect_left(range(most), True, key=lambda count: self.peak(count) <= goal)
 

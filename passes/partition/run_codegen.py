@@ -1,18 +1,21 @@
 """Handing regions to the backends that compile them."""
 
 import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from relaxjax.backends import get_backend
+from relaxjax.backends import Backend, get_backend
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.types import FuncType
 from relaxjax.ir.walk import global_vars, rewrite
+from relaxjax.ir.wording import quoted
 from relaxjax.ops.packed import register_packed
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -84,6 +87,26 @@ def _compiled(
     content = repr((structural_hash(region), sorted(options.items(), key=lambda item: item[0])))
     digest = hashlib.sha256(content.encode()).hexdigest()[:6]
     symbol = f"{backend.name}.{name}.{digest}"
-    function = backend.compile(region, **options)
+    _check_options(backend, options)
+    function: Any = backend.compile(region, **options)
+    if not callable(function):
+        raise TypeError(
+            f"the backend `{backend.name}` must give a function of JAX arrays for the region "
+            f"`{name}`, but it gave {function!r}"
+        )
     register_packed(symbol, override=True, traceable=True)(function)
     return ExternFunc(symbol, ty=FuncType(pure=True))
+
+
+def _check_options(backend: Backend, options: Mapping[str, Any]) -> None:
+    """Raise where a backend takes no such options."""
+    _, *taken = inspect.signature(backend.compile).parameters.values()
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken):
+        return
+    names = [one.name for one in taken]
+    for name in options:
+        if name not in names:
+            raise TypeError(
+                f"the backend `{backend.name}` has no option `{name}`: it takes "
+                f"{quoted(names) or 'none'}{did_you_mean(name, names)}"
+            )

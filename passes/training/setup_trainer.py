@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+
 from relaxjax.frontends import OwnRules
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
@@ -31,8 +33,8 @@ from relaxjax.trainable.names import (
     OPTIMIZER,
     TRAIN_STEP,
 )
-from relaxjax.trainable.sharding import MeshLike
-from relaxjax.trainable.sharding_rules import DATA, ShardingLike
+from relaxjax.trainable.sharding import MeshLike, axes_of
+from relaxjax.trainable.sharding_rules import DATA, ShardingLike, check_sharding
 
 from .append_adjoint import AppendAdjoint
 from .append_evaluation import AppendEvaluation
@@ -273,13 +275,25 @@ def spread_over(
             raise ValueError(
                 "give `mesh` or `devices`, which is short for a mesh of one axis, but not both"
             )
-        mesh = {DATA: devices}
+        _check_count(devices)
+        mesh = {DATA: int(devices)}
     if mesh is None and sharding is not None:
         raise ValueError(
             f"`sharding` says how a training is on several devices, {sharding!r}, but not on "
             'which: give `mesh`, such as {"data": 4}, or `devices`, such as 4'
         )
-    return None if mesh is None else (mesh, DATA if sharding is None else sharding)
+    if mesh is None:
+        return None
+    rule = DATA if sharding is None else sharding
+    axes_of(mesh)
+    check_sharding(rule)
+    return mesh, rule
+
+
+def _check_count(devices: Any) -> None:
+    is_integer = isinstance(devices, int | np.integer) and not isinstance(devices, bool)
+    if not is_integer or devices < 1:
+        raise ValueError(f"`devices` must be an integer of at least 1, but it is {devices!r}")
 
 
 def check_loss(loss: Any) -> None:

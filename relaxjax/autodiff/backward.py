@@ -32,7 +32,7 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
-from relaxjax.passes.memory.planning.budget import Budget
+from relaxjax.passes.memory.planning.budget import Budget, check_memory_options
 from relaxjax.passes.memory.rematerialize import AUTO
 from relaxjax.passes.training.fast_forms import fast_forms
 
@@ -53,6 +53,7 @@ class Memory:
     @staticmethod
     def of(budget: Budget | None, policy: str | None) -> "Memory":
         """As people say it, who may say nothing."""
+        check_memory_options(budget, policy)
         return Memory(budget, AUTO if budget is None is policy else policy)
 
 

@@ -83,7 +83,10 @@ class _OfPytrees:
         return replace(from_optax(self.transformation), tree=nesting.of_arrays)
 
     def start(self, params: Arrays, nesting: Nesting) -> Any:
-        return self.transformation.init(jax.tree.unflatten(nesting.of_arrays, params))
+        nested = jax.tree.unflatten(nesting.of_arrays, params)
+        paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(nested)]
+        names = [jax.tree_util.keystr(path, simple=True, separator="/") for path in paths]
+        return from_optax(self.transformation).begun_with(nested, names)
 
     def wanted(self, params: Arrays, nesting: Nesting) -> Any:
         return jax.eval_shape(lambda arrays: self.start(arrays, nesting), params)

@@ -14,7 +14,7 @@ from relaxjax.ir.arguments import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform, known_platform, lowering_for
-from relaxjax.passes.memory.planning.budget import Budget
+from relaxjax.passes.memory.planning.budget import Budget, check_memory_options
 from relaxjax.passes.memory.report.memory_report import MemoryReport
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.passes.training.setup_trainer import StepOptions
@@ -291,6 +291,7 @@ def train_step(
     `layers/0/w` to specs. A budget is for each device then.
     """
     check_flags(has_aux=has_aux)
+    check_memory_options(memory_budget, memory_policy)
     if not callable(loss):
         raise TypeError(f"the loss must be a function of arrays, found {loss!r}")
     used = optimizer_of(optimizer)

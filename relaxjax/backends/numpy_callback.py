@@ -29,6 +29,10 @@ def compile_numpy(region: Function, on_value: Observer | None = None) -> Callabl
     raise where it is not finite. NumPy keeps numbers too small to be normal, which XLA takes for 0
     on CPUs.
     """
+    if on_value is not None and not callable(on_value):
+        raise TypeError(
+            f"`on_value` must be a function of a variable and an array, but it is {on_value!r}"
+        )
     for call in operator_calls(region):
         if not numpy_supports(call):
             raise NotImplementedError(f"the backend `numpy` cannot compute {call.op}")

@@ -48,6 +48,11 @@ def register_backend(
         raise ValueError(
             f"a backend `{name}` is registered already: pass override=True to replace it"
         )
+    if not callable(compile):
+        raise TypeError(
+            f"`compile` of the backend `{name}` must be a function of a region, but it is "
+            f"{compile!r}"
+        )
     named = tuple(map(as_fusion_pattern, patterns))
     strange = [pattern.name for pattern in named if not pattern.name.startswith(f"{name}.")]
     if strange:

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
                 f"{args.file} --data ...` trains it and saves one that is read here"
             )
         trainer = load_trainer(args.file)
-        x, y = to_run_on(args.data, _input_type(trainer))
+        x, y = to_run_on(args.data, _input_type(trainer), bool(trainer.facts.class_ids))
         size = trainer.batch_size or args.batch or DEFAULT_BATCH
         if y is None and args.output is None:
             raise InputError(f"`{args.data}` has no targets to measure on: write predictions by -o")

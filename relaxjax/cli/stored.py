@@ -132,7 +132,10 @@ def npy_folder(folder: Path) -> dict[str, Array]:
 
 def why_not_read(error: Exception) -> str:
     """What numpy says of a file; but not that it be read as pickled objects, as it says of all."""
-    return "it holds no arrays of numbers" if "pickle" in str(error) else str(error)
+    if "contains pickled" in str(error):  # whatever begins as no file of numpy
+        return "it is none, by its first bytes"
+    has_objects = any(word in str(error) for word in ("pickle", "Python objects"))
+    return "it holds no arrays of numbers" if has_objects else str(error)
 
 
 def safetensors(path: Path) -> dict[str, Array]:

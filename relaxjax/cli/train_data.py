@@ -80,8 +80,11 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
     )
 
 
-def to_run_on(name: str, wanted: TensorType) -> tuple[Any, Any]:
-    """Examples for a trained model, of the part to evaluate on if there is one, and targets."""
+def to_run_on(name: str, wanted: TensorType, has_ids: bool = False) -> tuple[Any, Any]:
+    """Examples for a trained model, of the part to evaluate on if there is one, and targets.
+
+    Its loss may take class ids for these.
+    """
     path = Path(name)
     if name and path.is_dir():
         arrays = _npy(path)
@@ -95,9 +98,11 @@ def to_run_on(name: str, wanted: TensorType) -> tuple[Any, Any]:
             _check_examples(name, key, x)
             return _shaped(name, key, x, wanted), None
     examples = read_examples(name, wanted)
-    if examples.x_test is None:
-        return examples.x, examples.y
-    return examples.x_test, examples.y_test
+    is_test = examples.x_test is not None
+    targets = examples.y_test if is_test else examples.y
+    if has_ids:
+        _check_integers(name, "y_test" if is_test else "y", targets)
+    return examples.x_test if is_test else examples.x, targets
 
 
 def held_out(examples: Examples, share: float, seed: int) -> Examples:
@@ -122,13 +127,17 @@ def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
                 _check_shares(name, key, block)
         if ids is None or ids.ndim != scores.ndim - 1:
             continue
-        if not np.issubdtype(ids.dtype, np.integer):
-            raise InputError(
-                f"`{name}`: class ids are integers, but `{key}` holds numbers of {ids.dtype}: save "
-                'them by .astype("int32")'
-            )
+        _check_integers(name, key, ids)
         for block in blocks_of(ids):
             _check_ids(name, key, block, count)
+
+
+def _check_integers(name: str, key: str, ids: Any) -> None:
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise InputError(
+            f"`{name}`: class ids are integers, but `{key}` holds numbers of {ids.dtype}: save "
+            'them by .astype("int32")'
+        )
 
 
 def _check_ids(name: str, key: str, ids: Array, count: int) -> None:
@@ -249,7 +258,10 @@ def _npy(folder: Path) -> dict[str, Array]:
 
 def _npz(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise ValueError("it is one of a single array, .npy: write several by np.savez")
+        with file:
             return {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise InputError(f"there is no file `{path}`") from None

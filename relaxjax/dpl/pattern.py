@@ -177,6 +177,9 @@ class OrPattern(DFPattern):
     looks_behind = False
 
     def __post_init__(self) -> None:
+        for part in self.parts():
+            if not isinstance(part, DFPattern):
+                raise TypeError(f"`|` and `&` join two patterns, but one is {part!r}")
         _note_around(self)
 
     def parts(self) -> tuple[DFPattern, ...]:

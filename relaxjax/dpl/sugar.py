@@ -29,6 +29,8 @@ def wildcard() -> WildcardPattern:
 
 def is_op(name: str) -> ExprPattern:
     """The operator of that name: `is_op("relax.add")(wildcard(), wildcard())` is its call."""
+    if not isinstance(name, str):
+        raise TypeError(f'is_op takes the name of an operator, such as "relax.add", not {name!r}')
     return ExprPattern(get_op(name))
 
 

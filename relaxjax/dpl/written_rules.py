@@ -21,6 +21,7 @@ from relaxjax.ir.walk import (
     substitute_type,
     value_symbols,
 )
+from relaxjax.ir.wording import quoted
 
 from .leaves import ExprPattern, PrimArrPattern, WildcardPattern
 from .pattern import DFPattern, SizedPattern
@@ -57,15 +58,32 @@ class Replacement:
 def written_rule(mod: IRModule) -> tuple[DFPattern, Replacement]:
     """The pattern of a module of `pattern` and `replacement`, and what it is replaced by."""
     before, after = _function(mod, "pattern"), _function(mod, "replacement")
-    if len(before.params) != len(after.params):
-        raise ValueError(
-            "`pattern` and `replacement` must have the same parameters, found "
-            f"{len(before.params)} and {len(after.params)}"
-        )
+    _check_params(before.params, after.params)
     if any(isinstance(binding, MatchCast) for binding in after.body.bindings()):
         raise ValueError("a match_cast cannot be a part of a replacement")
     params = tuple(_parameter(param.ty) for param in before.params)
     return _pattern(before, params), Replacement(before, after, params, _helpers(mod))
+
+
+def _check_params(before: Sequence[Var], after: Sequence[Var]) -> None:
+    """Raise where the two functions do not take the same: what one gets goes to the other."""
+    if len(before) != len(after):
+        raise ValueError(
+            "`pattern` and `replacement` must have the same parameters, found "
+            f"{len(before)} and {len(after)}"
+        )
+    first, second = ([param.name for param in params] for params in (before, after))
+    if first != second and sorted(first) == sorted(second):
+        raise ValueError(
+            f"`pattern` takes {quoted(first)}, but `replacement` {quoted(second)}: parameters "
+            "correspond by their places, so write them in one order"
+        )
+    for one, other in zip(before, after, strict=True):
+        if fits(erase(one.ty or ObjectType()), erase(other.ty or ObjectType())) is Fit.NEVER:
+            raise ValueError(
+                f"`pattern` takes `{one.name}` as {one.ty}, but `replacement` takes "
+                f"`{other.name}` in its place as {other.ty}: give both the same type"
+            )
 
 
 def _function(mod: IRModule, name: str) -> Function:

@@ -113,8 +113,9 @@ def explore(
 
     Args:
         subject: a module, a function in Relax, a trainer, an executable, a loss written in JAX, a
-            `value_and_grad` of one, or the name of a file with a module in it.
-        args: the arguments of a loss written in JAX.
+            `value_and_grad` or the step of a `train_step` of one, or the name of a file with a
+            module in it.
+        args: the arguments of a loss written in JAX; of a step, its state and a batch.
         function: the function of a module to differentiate, or an adjoint that is there already.
         budget: the bytes that the adjoint may take, as `Rematerialize` has it.
         policy: what of it is computed again, instead of a budget; all is kept unless one is given.

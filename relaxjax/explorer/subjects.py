@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from relaxjax.autodiff import value_and_grad
+from relaxjax.autodiff.train_step import TrainStep
 from relaxjax.autodiff.value_and_grad import ValueAndGrad
 from relaxjax.ir.derivatives import ADJOINT
 from relaxjax.ir.expr import Tuple
@@ -14,6 +15,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.tensor_types import known_ndim
 from relaxjax.ir.walk import type_symbols
+from relaxjax.ir.wording import counted
 from relaxjax.lowering import Executable
 from relaxjax.passes import (
     CanonicalizeBindings,
@@ -98,6 +100,8 @@ def _sorted(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
             return _as_it_stands(subject.mod, wish, "executable")
         case ValueAndGrad():
             return _of_loss(subject, args, wish)
+        case TrainStep():
+            return _of_step(subject, args, wish)
     if _is_loss(subject):
         step = value_and_grad(subject, memory_budget=wish.budget, memory_policy=wish.policy)
         return _of_loss(step, args, wish)
@@ -167,6 +171,16 @@ def _of_loss(step: ValueAndGrad, args: Sequence[Any], wish: Wish) -> Found:
         step.__name__, moments, name, Wish(None, step.memory_budget, step.memory_policy)
     )
     return replace(found, inputs=lambda function: inputs_of(function, step.inputs(*args)))
+
+
+def _of_step(step: TrainStep, args: Sequence[Any], wish: Wish) -> Found:
+    """The program of a training step for a state and a batch, which is not run."""
+    if len(args) != 2:
+        raise TypeError(
+            "a training step is explored with a state and a batch, as `explore(step, "
+            f"init(params), batch)`, found {counted(len(args), 'argument')}"
+        )
+    return _as_it_stands(step.module(*args), wish, getattr(step, "__name__", "train_step"))
 
 
 def _as_it_stands(mod: IRModule, wish: Wish, title: str) -> Found:

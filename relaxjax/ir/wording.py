@@ -15,7 +15,7 @@ def listed(names: Iterable[object]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def a_kind(value: object) -> str:

@@ -44,6 +44,10 @@ def device(name: str = "cpu", index: int = 0) -> jax.Device:
         raise ValueError(
             f"there is no device for `{kind}` here; JAX sees {_devices_here()}"
         ) from None
+    if number and not number.isdecimal():
+        raise ValueError(
+            f"`{number}` is no number of a device: write it as `{kind}:0`, of the first one"
+        )
     position = int(number) if number else index
     if not 0 <= position < len(devices):
         raise ValueError(f"there is no device {kind}:{position} here, only {len(devices)} of them")
@@ -52,6 +56,11 @@ def device(name: str = "cpu", index: int = 0) -> jax.Device:
 
 def platform_of(target: Target) -> str:
     """The name of a target's platform in JAX."""
+    if not isinstance(target, str | Place):
+        raise TypeError(
+            'a target is a name such as "cpu" or "gpu:1", or a device, a sharding or a mesh of '
+            f"JAX, but it is {target!r}"
+        )
     if not isinstance(target, str):
         return platform_name(next(iter(devices_of(target))))
     words = target.split()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from relaxjax.ir.span import Span, add_location
@@ -53,6 +54,10 @@ _OUTPUT_KINDS = {
     "parameter_mutation": ("parameter", "parameter_name"),
 }
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+# The line of torch.utils.checkpoint that runs a region by use_reentrant=True.
+_REENTRANT = re.compile(
+    r"utils[/\\]checkpoint\.py\", line \d+, in forward\n\s*outputs = run_function\("
+)
 # What is no line of the user's: the modules of libraries, and torch's own functions.
 _LIBRARIES = re.compile(r"[/\\](site|dist)-packages[/\\]|^torch[/\\]|<frozen |<eval_with_key>")
 
@@ -147,9 +152,11 @@ def _example(data: Mapping[str, Any]) -> int:
 
 
 def _node(data: Mapping[str, Any]) -> Node:
-    span = _span(data["metadata"].get("stack_trace", ""))
+    trace = data["metadata"].get("stack_trace", "")
+    span = _span(trace)
     try:
-        return _node_at(span, data)
+        node = _node_at(span, data)
+        return replace(node, is_reentrant=True) if _REENTRANT.search(trace) else node
     except TorchImportError as error:
         add_location(error, span)
         raise

@@ -23,6 +23,7 @@ from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same
 from .errors import TorchImportError
 from .loops import over_rows, scan, while_loop
 from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
+from .reentrant import check_differentiable
 from .sizes import Sizes
 from .tensors import Detached, Tensor, View, is_view
 
@@ -129,6 +130,8 @@ class Interpreter:
             )
         elif node.target == _WITHOUT_GRADIENTS:
             enabled, inner, *given = node.arguments.values()
+            if not enabled:
+                check_differentiable(inner.graph)
             self._inline(node, inner, given, enabled, self._autocast)
         elif node.target == _AUTOCAST:
             device, dtype, is_enabled, _, inner, *given = node.arguments.values()
@@ -159,7 +162,10 @@ class Interpreter:
         for parameter, argument in zip(inner.graph.inputs, given, strict=True):
             within._values[parameter.name] = self.value(argument)
         outer = list(within._values.values())
+        versions = {one.root(): one.root().version for one in outer if isinstance(one, Tensor)}
         within.run(inner.graph)
+        if not with_gradients and any(root.has_gradient for root in versions):
+            self._keep_still(versions)
         results = [within.value(one) for one in inner.graph.outputs]
         roots = [one.root() for one in (*outer, *results) if isinstance(one, Tensor)]
         for name, value in zip(_flat(node.results), results, strict=True):
@@ -168,6 +174,12 @@ class Interpreter:
             # What was written to outside has the gradient that it had.
             is_constant = not with_gradients and not any(value is one for one in outer)
             self._values[name] = self._constant(name, value, roots) if is_constant else value
+
+    def _keep_still(self, versions: Mapping[Tensor, int]) -> None:
+        """Make constant to Gradient what was written into buffers, which have no gradient."""
+        for root, version in versions.items():
+            if not root.has_gradient and root.version != version:
+                root.write(self._emit(detach(root.read()), "written"))
 
     def _constant(self, name: str, value: Any, roots: Sequence[Tensor]) -> Any:
         """What a region without gradients gives; it may share its memory with other tensors."""

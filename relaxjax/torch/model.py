@@ -29,6 +29,7 @@ from relaxjax.training import Trainer
 
 from .archive import read_archive
 from .errors import TorchImportError
+from .hooks import warn_of_hooks
 from .importer import import_program
 from .loss_modules import is_torch_loss, loss_of
 from .program import Array, TorchProgram
@@ -203,6 +204,7 @@ def from_torch(program: Any, *example_inputs: Any, **export_options: Any) -> Imp
     statistics.
     """
     found = _read(program, example_inputs, export_options)
+    warn_of_hooks(program)
     if found.decomposed:
         warnings.warn(
             f"`{found.name}` went through `run_decompositions()`, which forgets `detach` and "

@@ -50,13 +50,15 @@ class TensorMeta:
 class Node:
     """One call of an operator, with its arguments by the names of torch's schema.
 
-    `results` are the names that it gives; a list of tensors gives a tuple of names.
+    `results` are the names that it gives; a list of tensors gives a tuple of names. `is_reentrant`
+    is of what `torch.utils.checkpoint(..., use_reentrant=True)` runs.
     """
 
     target: str
     arguments: Mapping[str, Argument]
     results: tuple[str | tuple[str, ...] | None, ...]
     span: Span | None = None
+    is_reentrant: bool = False
 
 
 @dataclass(frozen=True)

@@ -38,15 +38,23 @@ def with_dtype(kind: str, var: Var, value: Any) -> Any:
         converted = array.astype(wanted)
     if array.dtype == wanted or _is_unchanged(array, converted):
         return converted
+    lost = _lost(array, converted)
     mend = f'convert them by .astype("{wanted}")'
-    if array.dtype.kind in "iu" and wanted.kind in "iu":  # by which they would be others
-        bounds = np.iinfo(wanted)
-        lost = array[(array < bounds.min) | (array > bounds.max)]
+    if lost.size:  # by which they would be others
         mend = f"{lost[0]} is no number of {wanted}"
     raise TypeError(
         f"{kind} `{var.name}` is of dtype {wanted}, but the values given are of dtype "
         f"{array.dtype} and would change: {mend}"
     )
+
+
+def _lost(array: np.ndarray[Any, Any], converted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The numbers that a dtype has nothing near to: no conversion helps there."""
+    if converted.dtype.kind in "iu":
+        bounds = np.iinfo(converted.dtype)
+        return array[~((array >= bounds.min) & (array <= bounds.max))]  # NaN is among them
+    lost: np.ndarray[Any, Any] = array[np.isfinite(array) & ~np.isfinite(converted)]
+    return lost
 
 
 def _is_unchanged(array: np.ndarray[Any, Any], converted: np.ndarray[Any, Any]) -> bool:

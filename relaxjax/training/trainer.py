@@ -18,7 +18,7 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.target import Target, agree, placement, platform_of
 from relaxjax.ops.cost_rules import elements
 from relaxjax.ops.platform import PLATFORM
-from relaxjax.passes.memory.planning.budget import Budget
+from relaxjax.passes.memory.planning.budget import Budget, check_memory_options
 from relaxjax.passes.training.loss_scale import LossScale
 from relaxjax.passes.training.setup_trainer import StepOptions, spread_over
 from relaxjax.passes.training.stack_layers import RollOption
@@ -126,6 +126,7 @@ class Trainer(Explorable, TrainedModel):
         patterns of `sharding` go by names such as `layers/0/w`, too.
         """
         check_flags(has_aux=has_aux, master_weights=master_weights, channels_last=channels_last)
+        check_memory_options(memory_budget, memory_policy)
         options = StepOptions(
             optimizer=optimizer,
             loss_scale=loss_scale,

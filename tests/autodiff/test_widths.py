@@ -77,3 +77,21 @@ def test_functions_with_rules(function: Any) -> None:
     found = jax.jit(relaxjax.value_and_grad(wide))(X)
     chex.assert_trees_all_close(found, expected, rtol=1e-6)
     chex.assert_trees_all_equal_dtypes(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_state_of_an_optimizer_is_as_wide_as_the_user_has_it(dtype: str) -> None:
+    """Muon holds coefficients that are of 64 bits where JAX has them."""
+    tx = optax.contrib.muon(0.01)
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        params = {"w": jnp.linspace(-1.0, 1.0, 6, dtype=dtype).reshape(3, 2)}
+        init, step = relaxjax.train_step(lambda p, b: jnp.sum(jnp.sin(b @ p["w"])), tx)
+        batch = jnp.ones((2, 3), dtype)
+        found, _ = step(init(params), batch)
+        gradients = jax.grad(lambda p: jnp.sum(jnp.sin(batch @ p["w"])))(params)
+        updates, state = tx.update(gradients, tx.init(params), params)
+        expected = optax.apply_updates(params, updates)
+        chex.assert_trees_all_equal_dtypes(found.opt_state, state)
+        chex.assert_trees_all_close(
+            found.params, expected, rtol=1e-2 if dtype != "float32" else 1e-5
+        )

@@ -17,6 +17,26 @@ import relaxjax
 from relaxjax.optim import SGD
 
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "a flag as a budget": (
+        lambda: relaxjax.train_step(loss, SGD(0.1), memory_budget=True),
+        "`memory_budget` is True, which is no budget: write ",
+    ),
+    "a flag as a budget of a gradient": (
+        lambda: relaxjax.value_and_grad(loss, memory_budget=True),
+        "`memory_budget` is True, which is no budget: write ",
+    ),
+    "a flag as a policy": (
+        lambda: relaxjax.value_and_grad(loss, memory_policy=True),  # type: ignore[arg-type]
+        "`memory_policy` must be the name of one, but it is True: ",
+    ),
+    "a text as a count of devices": (
+        lambda: relaxjax.train_step(loss, SGD(0.1), devices="2"),  # type: ignore[arg-type]
+        "`devices` must be an integer of at least 1, but it is '2'",
+    ),
+    "pairs of parameters": (
+        lambda: relaxjax.train_step(loss, optax.lookahead(optax.sgd(0.1), 5, 0.5))[0](PARAMS),
+        "the optimizer optax is an optax.lookahead, which steps pairs of parameters",
+    ),
     "integer": (
         lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"a": jnp.ones(2), "n": jnp.arange(3)}),
         (

@@ -48,6 +48,8 @@ def test_errors_of_the_registry() -> None:
     register_backend("mine", compile)
     with pytest.raises(ValueError, match="a backend `mine` is registered already: pass override"):
         register_backend("mine", compile)
+    with pytest.raises(TypeError, match="`compile` of the backend `yours` must be a function of a"):
+        register_backend("yours", None)  # type: ignore[arg-type]
     match = r"of the backend `yours` is named `yours\.…`, found `mine"
     with pytest.raises(ValueError, match=match):
         register_backend("yours", compile, patterns=[EXP])

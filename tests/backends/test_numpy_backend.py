@@ -174,3 +174,8 @@ def test_what_numpy_cannot_compute() -> None:
         """)
     with pytest.raises(NotImplementedError, match="a region may not hold `if flag"):
         evaluate_numpy(nested, [np.zeros(2, "float32"), np.array(True)])
+
+
+def test_what_looks_at_values_is_a_function() -> None:
+    with pytest.raises(TypeError, match="`on_value` must be a function of a variable and an array"):
+        compile_numpy(REGION, on_value=3)  # type: ignore[arg-type]

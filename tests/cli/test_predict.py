@@ -105,6 +105,12 @@ X, Y = batch(0)
 REFUSED: list[tuple[dict[str, Any], list[str], str]] = [
     ({"x": X}, [], "has no targets to measure on: write predictions by -o"),
     ({"x": X, "y": Y + CLASSES}, [], "the model scores 3 classes, 0 to 2, but the target"),
+    ({"x": X, "y": Y.astype("float32")}, [], "class ids are integers, but `y` holds numbers of fl"),
+    (
+        {"x": X, "y": Y, "x_test": X, "y_test": Y * 1.0},
+        [],
+        r"integers, but `y_test` holds numbers of float32: save them by",
+    ),
     ({"x": X[:0]}, ["-o", "out.npz"], "`x` holds no examples"),
     ({"x": np.ones(())}, ["-o", "out.npz"], "`x` must hold an entry for each example, not a"),
     ({"x": X[:, 1:]}, ["-o", "out.npz"], rf"takes examples of shape \({FEATURES},\), but those of"),

@@ -229,6 +229,9 @@ def test_a_damaged_file_and_one_of_other_numbers(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x\.npy` cannot be read as an \.npy file: "):
         npy_folder(tmp_path)
     (tmp_path / "x.npy").write_bytes(b"junk")
+    with pytest.raises(InputError, match=r"as an \.npy file: it is none, by its first bytes$"):
+        npy_folder(tmp_path)
+    np.save(tmp_path / "x.npy", np.array([{}], object), allow_pickle=True)
     with pytest.raises(InputError, match=r"as an \.npy file: it holds no arrays of numbers$"):
         npy_folder(tmp_path)
     entry = {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}
@@ -237,6 +240,17 @@ def test_a_damaged_file_and_one_of_other_numbers(tmp_path: Path) -> None:
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"0")
     with pytest.raises(InputError, match="`x` is of F8_E4M3, which no model takes"):
         safetensors(path)
+
+
+def test_what_is_called_an_archive_and_is_none(tmp_path: Path) -> None:
+    text, single = tmp_path / "text.npz", tmp_path / "single.npz"
+    text.write_text("x,y\n1,2\n")
+    with pytest.raises(InputError, match=r"as an \.npz file: it is none, by its first bytes$"):
+        read_examples(str(text), WANTED)
+    with single.open("wb") as file:
+        np.save(file, np.ones(3))
+    with pytest.raises(InputError, match=r"one of a single array, \.npy: write several by np\.sav"):
+        read_examples(str(single), WANTED)
 
 
 def as_process(patch: pytest.MonkeyPatch, number: int, count: int, others: list[str]) -> list[str]:

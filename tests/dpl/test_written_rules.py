@@ -236,3 +236,37 @@ def test_a_pattern_finds_shapes_written_in_its_dimensions() -> None:
     assert "call_pure_packed" in after(text, program.format("3, p")).script()
     mod = parse_functions(program.format("p, 3"))
     assert rule(text)(mod) is mod
+
+
+TWO = """
+    @R.function
+    def pattern(a: R.Tensor(("m", "n"), "float32"), b: R.Tensor(("n", "k"), "float32")):
+        return R.matmul(a, b)
+
+    @R.function
+    def replacement({}):
+        return a
+    """
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        (
+            'b: R.Tensor(("n", "k"), "float32"), a: R.Tensor(("m", "n"), "float32")',
+            "`pattern` takes `a`, `b`, but `replacement` `b`, `a`: .* write them in one order$",
+        ),
+        (
+            'a: R.Tensor(("m", "n"), "float16"), b: R.Tensor(("n", "k"), "float32")',
+            r"takes `a` as R.Tensor.*float32.* takes `a` in its place as .*float16.*: give both th",
+        ),
+        (
+            'a: R.Tensor(("m", "n"), "float32"), c: R.Tensor(("n",), "float32")',
+            "takes `b` as .* but `replacement` takes `c` in its place as",
+        ),
+        ('a: R.Tensor(("m", "n"), "float32")', "same parameters, found 2 and 1$"),
+    ],
+)
+def test_parameters_of_both_functions_are_the_same(params: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        rule(TWO.format(params))

@@ -16,6 +16,7 @@ from relaxjax.dpl import (
     wildcard,
 )
 from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.op import get_op
 from relaxjax.ops.cost import function_cost
 
 MODULE = parse_functions("""
@@ -104,3 +105,16 @@ def test_a_pattern_is_looked_up_by_itself() -> None:
 
     with pytest.raises(KeyError, match=message):
         rewrite_bindings(context, looking_up, MODULE["f"])
+
+
+def test_an_operator_is_named() -> None:
+    with pytest.raises(
+        TypeError, match=r'name of an operator, such as "relax\.add", not relax\.exp'
+    ):
+        is_op(get_op("relax.exp"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("join", [lambda other: RELU | other, lambda other: RELU & other])
+def test_patterns_are_joined_with_patterns(join: Any) -> None:
+    with pytest.raises(TypeError, match=r"`\|` and `&` join two patterns, but one is 'relax.exp'"):
+        join("relax.exp")

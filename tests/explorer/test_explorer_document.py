@@ -11,7 +11,16 @@ import jax.numpy as jnp
 import pytest
 from parsing import parse_module as module
 
-from relaxjax import IRModule, Trainer, VirtualMachine, build, explore, from_jax, value_and_grad
+from relaxjax import (
+    IRModule,
+    Trainer,
+    VirtualMachine,
+    build,
+    explore,
+    from_jax,
+    train_step,
+    value_and_grad,
+)
 from relaxjax.cli.demo import trainable
 from relaxjax.explorer import SCHEMA
 from relaxjax.explorer.document import MODULE, Document, Hunk, Line, changed
@@ -19,6 +28,7 @@ from relaxjax.explorer.printed import Table, line_costs
 from relaxjax.explorer.stages import hunks, stages_of
 from relaxjax.explorer.subjects import Wish, found_in
 from relaxjax.ops.cost import function_cost
+from relaxjax.optim import SGD
 
 MODEL = """
 @I.ir_module
@@ -224,6 +234,15 @@ def test_a_trainer_and_an_executable_are_shown_as_they_are_compiled() -> None:
         assert [stage.name for stage in document.stages] == ["given"]
         assert document.function == "backbone_loss_adjoint"
         assert document.memory is not None
+
+
+def test_a_training_step_is_shown_as_it_is_compiled() -> None:
+    init, step = train_step(loss, SGD(0.1))
+    document = explore(step, init(W), X).document
+    assert [stage.name for stage in document.stages] == ["given"]
+    assert (document.title, document.function) == ("loss", "backbone_loss_adjoint")
+    with pytest.raises(TypeError, match=r"with a state and a batch, as .*, found 1 argument$"):
+        explore(step, init(W))
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:

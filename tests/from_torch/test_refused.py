@@ -226,6 +226,17 @@ def test_an_argument_of_a_kind_that_is_not_read() -> None:
     assert caught.value.relax_span == Span("/of/mine/net.py", 7)  # type: ignore[attr-defined]
 
 
+def test_a_region_of_a_reentrant_checkpoint_is_read_as_one() -> None:
+    frame = '  File "/torch/utils/checkpoint.py", line 278, in forward\n    outputs = run_{}(*args)'
+
+    def other(data: Any) -> None:
+        nodes(data)[0]["metadata"]["stack_trace"] = frame.format("function")
+        nodes(data)[1]["metadata"]["stack_trace"] = frame.format("other")
+
+    found = read_archive(changed(with_model(other)), "model.pt2").graph.nodes
+    assert [node.is_reentrant for node in found[:3]] == [True, False, False]
+
+
 def effect(data: Any, operator: str) -> None:
     """Let a check stand at the end, which a token orders, as `run_decompositions` writes it."""
     graph, signature = data["graph_module"]["graph"], data["graph_module"]["signature"]

@@ -1,13 +1,16 @@
 """What PyTorch writes where it takes no gradients: its numbers, with the gradient from before."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from relaxjax import ImportedModel
+from relaxjax.ir.span import Span
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
+from relaxjax.torch import TorchImportError
 from relaxjax.torch.model import imported
 from relaxjax.torch.program import (
     Graph,
@@ -144,3 +147,30 @@ def test_a_buffer_is_written_to_as_it_is() -> None:
     text = model_of([PRODUCT, inner, result]).mod.script()
     assert "no_grad" not in text
     assert "isfinite" not in text
+
+
+def test_what_is_written_to_a_buffer_has_no_gradient() -> None:
+    """With `no_grad`: `old.copy_(y)`, as a running mean is, and then `z = y * old`."""
+    copied = Node("aten.copy_.default", {"self": OLD, "src": Y}, ("written",))
+    inner = without_gradients(copied, given=[OLD, Y], results=[Ref("written")])
+    result = Node("aten.mul.Tensor", {"self": Y, "other": OLD}, ("z",))
+    model = model_of([PRODUCT, inner, result])
+    trainer = model.trainer(MSELoss(), SGD(0.1))
+    trainer.update([FLOATS], [np.zeros(3, "float32")])
+    (found,) = trainer.export_params().values()
+    weight = model.params["w"]
+    y = weight * FLOATS
+    slope = 2 / 3 * y * y * y * FLOATS
+    np.testing.assert_allclose(found, weight - 0.1 * slope, rtol=1e-5)
+
+
+def test_a_reentrant_checkpoint_is_an_error() -> None:
+    """PyTorch exports it without gradients, which it has there."""
+    inside = replace(ROUND, is_reentrant=True, span=Span("net.py", 7))
+    region = without_gradients(inside, given=[Y], results=[R], names=["r"])
+    result = Node("aten.add.Tensor", {"self": Y, "other": R}, ("z",))
+    with pytest.raises(TorchImportError, match=r"use_reentrant=True is exported .* and so is all"):
+        model_of([PRODUCT, region, result])
+    nested = without_gradients(region, given=[Y], results=[Ref("r")], names=["r"])
+    with pytest.raises(TorchImportError, match="export the model with use_reentrant=False"):
+        model_of([PRODUCT, nested, result])

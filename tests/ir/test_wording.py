@@ -21,6 +21,7 @@ def test_no_names() -> None:
 
 def test_counts() -> None:
     assert [counted(n, "line") for n in (0, 1, 2)] == ["0 lines", "1 line", "2 lines"]
+    assert counted(4096, "byte") == "4,096 bytes"
 
 
 def test_tuples_as_python_has_them() -> None:

@@ -1,5 +1,7 @@
 """Targets and devices by name."""
 
+from typing import Any
+
 import jax
 import pytest
 
@@ -38,6 +40,19 @@ def test_an_unknown_target() -> None:
         device("cuad")
     with pytest.raises(ValueError, match="there is no target ``: the targets are llvm, c, cpu"):
         device("")
+
+
+@pytest.mark.parametrize("target", [0, None, ["cpu"]])
+def test_what_is_no_target(target: Any) -> None:
+    with pytest.raises(TypeError, match=r'such as "cpu" or "gpu:1", .* but it is (0|None|\[)'):
+        platform_of(target)
+
+
+@pytest.mark.parametrize("name", ["cpu:x", "cpu:-1", "cpu:1.0"])
+def test_a_device_without_a_number(name: str) -> None:
+    number = name.partition(":")[2]
+    with pytest.raises(ValueError, match=f"`{number}` is no number of a device: write .*`cpu:0`"):
+        device(name)
 
 
 def test_a_device_beyond_the_last() -> None:

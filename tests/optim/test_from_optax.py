@@ -258,11 +258,6 @@ def test_a_line_search_is_an_error() -> None:
 
 
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
-    "lookahead": (
-        optax.lookahead(optax.sgd(0.1), 5, 0.5),
-        TypeError,
-        "be stepped with gradients, state and parameters by name alone: .* no attribute 'fast'",
-    ),
     "sophia": (
         optax.contrib.sophia(0.1),
         ValueError,
@@ -283,6 +278,16 @@ def test_what_optax_refuses_names_the_optimizer(
     tx, kind, match = given
     with pytest.raises(kind, match=f"^the optimizer {name} cannot {match}"):
         from_optax(tx, name).init([x, y]).get_function()
+
+
+@pytest.mark.parametrize("wrap", [lambda tx: tx, lambda tx: optax.chain(optax.clip(1.0), tx)])
+def test_a_lookahead_is_an_error_that_names_what_to_take(wrap: Any) -> None:
+    tx = wrap(optax.lookahead(optax.sgd(0.1), 5, 0.5))
+    message = (
+        r"optimizer pairs is an optax\.lookahead, which steps pairs .*\.schedule_free_adamw, or"
+    )
+    with pytest.raises(TypeError, match=message):
+        from_optax(tx, "pairs").init([x, y])
 
 
 class _Pair(NamedTuple):

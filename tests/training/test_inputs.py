@@ -84,6 +84,24 @@ def test_integers_that_are_too_large_are_not_to_be_converted() -> None:
         with_dtype("target", var, np.array([1, 2**33 + 1]))
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype", "lost"),
+    [
+        (1e300, "float32", r"1e\+300"),
+        (7e4, "float16", r"70000\.0"),
+        (1e40, "bfloat16", r"1e\+40"),
+        (np.nan, "int32", "nan"),
+        (2.0**40, "int32", r"1099511627776\.0"),
+    ],
+)
+def test_what_a_dtype_has_nothing_near_to_is_not_to_be_converted(
+    value: float, dtype: str, lost: str
+) -> None:
+    var = Var("x", TensorType((2,), dtype))
+    with pytest.raises(TypeError, match=f"would change: {lost} is no number of {dtype}$"):
+        with_dtype("input", var, np.array([1, value]))
+
+
 def test_a_batch_on_a_mesh_of_another_kind() -> None:
     """JAX has no program for both, and tells of meshes that the user never made."""
     kinds = (AxisType.Explicit, AxisType.Auto)

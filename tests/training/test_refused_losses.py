@@ -58,6 +58,16 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "the optimizer must be a gradient transformation such as optax.adamw(1e-3)",
     ),
+    "budget": (
+        lambda: Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), BATCH, memory_budget=True),
+        TypeError,
+        "`memory_budget` is True, which is no budget: write ",
+    ),
+    "mesh": (
+        lambda: Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), BATCH, mesh=[4]),  # type: ignore[arg-type]
+        TypeError,
+        "a mesh is a jax.sharding.Mesh, or the sizes of its axes such as",
+    ),
     "an optimizer of another tree": (
         lambda: Trainer.from_jax(
             loss, PARAMS, optax.masked(optax.sgd(0.1), {"w0": True, "other": False}), BATCH

@@ -14,6 +14,7 @@ from relaxjax.ir.expr import Call, Expr, TupleGetItem, Var
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses
+from relaxjax.ir.wording import counted
 from relaxjax.ops.cost_rules import dims_of
 
 from ..program.program import Program
@@ -44,7 +45,7 @@ class Bound:
         told, rest = largest[:_TOLD], largest[_TOLD:]
         held = ", ".join(f"`{var.name}` of {size:,}" for var, size in told)
         more = f", and {sum(size for _, size in rest):,} in {len(rest)} more" if rest else ""
-        needed = f"{self.bytes:,} bytes for `{self.step.var.name}`{place}"
+        needed = f"{counted(self.bytes, 'byte')} for `{self.step.var.name}`{place}"
         return f"{needed} which takes, gives or carries {held}{more}"
 
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from numbers import Real
+from typing import Any, TypeAlias
 
 # Bytes, bytes with a unit such as "8GiB", a share of what keeping everything takes, or "60%".
 Budget: TypeAlias = int | float | str
@@ -16,6 +17,18 @@ _UNITS = {
     for unit, scale in ((f"{prefix}IB", 1024**power), (f"{prefix}B", 1000**power))
 } | {"": 1}
 _FORMS = '"64MiB", "1.5GiB", "60%", a number of bytes, or a share between 0.0 and 1.0'
+
+
+def check_memory_options(memory_budget: Any, memory_policy: Any) -> None:
+    """Raise where one of these is of another type; the passes inside know them by other names."""
+    is_number = isinstance(memory_budget, Real) and not isinstance(memory_budget, bool)
+    if memory_budget is not None and not (is_number or isinstance(memory_budget, str)):
+        raise TypeError(f"`memory_budget` is {memory_budget!r}, which is no budget: write {_FORMS}")
+    if memory_policy is not None and not isinstance(memory_policy, str):
+        raise TypeError(
+            f"`memory_policy` must be the name of one, but it is {memory_policy!r}: write "
+            '"free", or another that `Rematerialize` explains'
+        )
 
 
 def budget_in_bytes(budget: Budget, everything_kept: Callable[[], int]) -> int:

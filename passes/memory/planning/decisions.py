@@ -6,6 +6,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.wording import counted
 from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.ops.platform import chosen_platform
 
@@ -170,8 +171,8 @@ def within_budget(
         least = Bound()
     if least.bytes > limit:
         raise OverBudgetError(
-            f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
-            "at least that, or a smaller batch",
+            f"`{name}` cannot be computed within {counted(limit, 'byte')}, in whatever order: "
+            f"{least}; give at least that, or a smaller batch",
             least.bytes,
             limit,
         )
@@ -196,6 +197,7 @@ def within_budget(
 def over_budget(name: str, limit: int, least: int, how: str = "") -> str:
     """That what was found keeps no budget, and which one it keeps."""
     return (
-        f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
-        f"{least:,} bytes beside arguments and results{how}; give at least that, or a smaller batch"
+        f"`{name}` cannot be computed within {counted(limit, 'byte')}: the least that was found is "
+        f"{counted(least, 'byte')} beside arguments and results{how}; give at least that, or a "
+        "smaller batch"
     )

@@ -167,6 +167,16 @@ BARE = parse_functions("""
     [
         (AnnotateSharding({"x": "R"}), ValueError, "the module lists 0 meshes: say which, as by"),
         (AnnotateSharding({"x": "R"}, 3), TypeError, "`mesh` must be R.device_mesh(...), {"),
+        (
+            AnnotateSharding({"x": "R"}, {"a": "2"}),
+            ValueError,
+            "the axis `a` of the mesh must have 1 device or more: '2'",
+        ),
+        (
+            AnnotateSharding({"x": 0}, {"a": 2}),
+            TypeError,
+            'a placement is a text such as "S[0], R", or has the axes of the mesh for each dimen',
+        ),
         (AnnotateSharding({"y": "R"}, {"a": 2}), ValueError, "no parameter is called `y`"),
         (
             AnnotateSharding({"x": ("b",)}, {"a": 2}),

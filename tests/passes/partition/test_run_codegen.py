@@ -97,3 +97,16 @@ def test_only_what_the_entry_functions_call(compiled: list[tuple[str, float]]) -
     assert changed["other"] is copy
     assert changed["region"] is MODULE["region"], "`other` calls it"
     assert set(RunCodegen()(changed)) == {"main", "other"}
+
+
+def test_options_that_a_backend_does_not_take(compiled: list[tuple[str, float]]) -> None:
+    message = "the backend `mine` has no option `scal`: it takes `scale`; did you mean `scale`"
+    with pytest.raises(TypeError, match=message):
+        RunCodegen({"mine": {"scal": 2.0}})(MODULE)
+
+
+def test_a_backend_that_gives_no_function(compiled: list[tuple[str, float]]) -> None:
+    nothing: Any = lambda region: None  # noqa: E731
+    registry.register_backend("mine", nothing, override=True)
+    with pytest.raises(TypeError, match=r"must give .* for the region `region`, but it gave None"):
+        RunCodegen()(MODULE)

@@ -1,8 +1,11 @@
 """Budgets as people say them."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
-from relaxjax.passes.memory.planning.budget import Budget, budget_in_bytes
+from relaxjax.passes.memory.planning.budget import Budget, budget_in_bytes, check_memory_options
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,23 @@ def test_what_is_no_budget(budget: Budget) -> None:
 def test_a_share_is_of_everything(budget: Budget) -> None:
     with pytest.raises(ValueError, match=r"is no share: write"):
         budget_in_bytes(budget, lambda: 1000)
+
+
+@pytest.mark.parametrize(
+    ("budget", "policy", "words"),
+    [
+        (True, None, '`memory_budget` is True, which is no budget: write "64MiB", "1.5GiB", "60%"'),
+        (["8GiB"], None, r"`memory_budget` is \['8GiB'\], which is no budget: write"),
+        (None, True, '`memory_policy` must be the name of one, but it is True: write "free", or'),
+        (None, ("free",), r"`memory_policy` must be the name of one, but it is \('free',\)"),
+    ],
+)
+def test_an_option_is_named_as_the_user_has_it(budget: Any, policy: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        check_memory_options(budget, policy)
+
+
+@pytest.mark.parametrize("budget", [None, 5, np.int64(5), np.float32(0.5), "8GiB"])
+def test_options_that_may_be_given(budget: Any) -> None:
+    check_memory_options(budget, None)
+    check_memory_options(None, "free")
