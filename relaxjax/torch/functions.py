@@ -9,7 +9,7 @@ from .program import Graph, Node, nodes_of
 
 _MEND = (
     "Write it into the `forward` of a module: `s + (y - s).detach()` has the value y and the "
-    "gradient of s"
+    "gradient of s. If it is one of a module, let that be a part of the model"
 )
 _NAMED = 3
 
