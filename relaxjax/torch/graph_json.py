@@ -20,6 +20,7 @@ from .program import (
     TensorMeta,
     TorchProgram,
 )
+from .traces import is_of_function, is_reentrant
 
 # The numbers by which the schema calls dtypes.
 DTYPES: Mapping[int, str] = {
@@ -54,10 +55,6 @@ _OUTPUT_KINDS = {
     "parameter_mutation": ("parameter", "parameter_name"),
 }
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
-# The line of torch.utils.checkpoint that runs a region by use_reentrant=True.
-_REENTRANT = re.compile(
-    r"utils[/\\]checkpoint\.py\", line \d+, in forward\n\s*outputs = run_function\("
-)
 # What is no line of the user's: the modules of libraries, and torch's own functions.
 _LIBRARIES = re.compile(r"[/\\](site|dist)-packages[/\\]|^torch[/\\]|<frozen |<eval_with_key>")
 
@@ -155,8 +152,11 @@ def _node(data: Mapping[str, Any]) -> Node:
     trace = data["metadata"].get("stack_trace", "")
     span = _span(trace)
     try:
-        node = _node_at(span, data)
-        return replace(node, is_reentrant=True) if _REENTRANT.search(trace) else node
+        return replace(
+            _node_at(span, data),
+            is_reentrant=is_reentrant(trace),
+            is_of_function=is_of_function(trace, data["metadata"].get("nn_module_stack", "")),
+        )
     except TorchImportError as error:
         add_location(error, span)
         raise

@@ -21,6 +21,7 @@ from .aten.table import TABLE, Entry, functional, in_place, of_out
 from .autocast import Autocast, mend_of, region
 from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same_value
 from .errors import TorchImportError
+from .functions import check_detached, check_region
 from .loops import over_rows, scan, while_loop
 from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
 from .reentrant import check_differentiable
@@ -132,6 +133,7 @@ class Interpreter:
             enabled, inner, *given = node.arguments.values()
             if not enabled:
                 check_differentiable(inner.graph)
+                check_region(inner.graph)
             self._inline(node, inner, given, enabled, self._autocast)
         elif node.target == _AUTOCAST:
             device, dtype, is_enabled, _, inner, *given = node.arguments.values()
@@ -329,6 +331,7 @@ class Interpreter:
         first, *others = node.arguments
         base = self.value(node.arguments[first])
         if entry.detaches:
+            check_detached(node)
             return Detached(base, partial(self._emit, name=_only(node)))
         rest = {name: self.read(node.arguments[name]) for name in others}
         rest |= self._layout(node, entry)

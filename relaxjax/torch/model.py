@@ -29,6 +29,7 @@ from relaxjax.training import Trainer
 
 from .archive import read_archive
 from .errors import TorchImportError
+from .functions import warn_of_functions
 from .hooks import warn_of_hooks
 from .importer import import_program
 from .loss_modules import is_torch_loss, loss_of
@@ -205,6 +206,7 @@ def from_torch(program: Any, *example_inputs: Any, **export_options: Any) -> Imp
     """
     found = _read(program, example_inputs, export_options)
     warn_of_hooks(program)
+    warn_of_functions(found.graph)
     if found.decomposed:
         warnings.warn(
             f"`{found.name}` went through `run_decompositions()`, which forgets `detach` and "

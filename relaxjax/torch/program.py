@@ -51,7 +51,8 @@ class Node:
     """One call of an operator, with its arguments by the names of torch's schema.
 
     `results` are the names that it gives; a list of tensors gives a tuple of names. `is_reentrant`
-    is of what `torch.utils.checkpoint(..., use_reentrant=True)` runs.
+    is of what `torch.utils.checkpoint(..., use_reentrant=True)` runs, `is_of_function` of what the
+    `forward` of a `torch.autograd.Function` does.
     """
 
     target: str
@@ -59,6 +60,7 @@ class Node:
     results: tuple[str | tuple[str, ...] | None, ...]
     span: Span | None = None
     is_reentrant: bool = False
+    is_of_function: bool = False
 
 
 @dataclass(frozen=True)

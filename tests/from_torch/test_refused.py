@@ -237,6 +237,22 @@ def test_a_region_of_a_reentrant_checkpoint_is_read_as_one() -> None:
     assert [node.is_reentrant for node in found[:3]] == [True, False, False]
 
 
+def test_a_function_of_autograd_is_warned_of(tmp_path: Path) -> None:
+    """Its `forward` is a frame more than there are modules."""
+    frames = '  File "/of/mine/{0}.py", line 7, in forward\n    {0}(x)\n'
+    trace = frames.format("net") + frames.format("twice")
+
+    def of_function(data: Any) -> None:
+        nodes(data)[0]["metadata"] = {"stack_trace": trace, "nn_module_stack": "L__self__,,Net"}
+
+    file = tmp_path / "net.pt2"
+    file.write_bytes(changed(with_model(of_function)).getvalue())
+    with pytest.warns(
+        UserWarning, match=r"`backward` of .*Function, of /of/mine/twice\.py:7, is not"
+    ):
+        from_torch(file)
+
+
 def effect(data: Any, operator: str) -> None:
     """Let a check stand at the end, which a token orders, as `run_decompositions` writes it."""
     graph, signature = data["graph_module"]["graph"], data["graph_module"]["signature"]

@@ -1,54 +1,19 @@
 """What PyTorch writes where it takes no gradients: its numbers, with the gradient from before."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from torch_graphs import FLOATS, OLD, PRODUCT, D, R, W, X, Y, model_of, without_gradients
 
-from relaxjax import ImportedModel
 from relaxjax.ir.span import Span
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
 from relaxjax.torch import TorchImportError
-from relaxjax.torch.model import imported
-from relaxjax.torch.program import (
-    Graph,
-    Input,
-    Node,
-    Output,
-    Ref,
-    SubGraph,
-    TensorMeta,
-    TorchProgram,
-)
+from relaxjax.torch.program import Node, Ref
 
-X, W, Y, D, R, Z, OLD = map(Ref, ("x", "w", "y", "d", "r", "z", "old"))
-META = TensorMeta("float32", (3,), (3,), (1,), False)
-PRODUCT = Node("aten.mul.Tensor", {"self": X, "other": W}, ("y",))
 ROUND = Node("aten.round.default", {"self": Y}, ("r",))
 RESULT = Node("aten.mul.Tensor", {"self": Y, "other": X}, ("z",))
-FLOATS = np.array([0.6, 1.4, 2.7], "float32")
-
-
-def model_of(nodes: Sequence[Node]) -> ImportedModel:
-    names = ("x", "w", "y", "d", "r", "z", "old", "written")
-    metas = dict.fromkeys(names, META)
-    graph = Graph((W, OLD, X), tuple(nodes), (Z,), metas)
-    inputs = (Input("parameter", W, "w"), Input("buffer", OLD, "old"), Input("user", X))
-    weights = {"w": np.array([1.2, 0.9, 0.4], "float32"), "old": FLOATS}
-    outputs = (Output("user", Z),)
-    return imported(TorchProgram("net", graph, inputs, outputs, weights, {}, frozenset(["w"])))
-
-
-def without_gradients(
-    *nodes: Node, given: Sequence[Ref], results: Sequence[Ref], names: Sequence[str] = ("written",)
-) -> Node:
-    metas = dict.fromkeys(("y", "r", "old", "d", "written"), META)
-    graph = SubGraph(Graph(tuple(given), nodes, tuple(results), metas))
-    arguments = {"enabled": False, "wrapped": graph}
-    arguments |= {f"given{place}": one for place, one in enumerate(given)}
-    return Node("higher_order.wrap_with_set_grad_enabled", arguments, tuple(names))
 
 
 def by_detach() -> list[Node]:
