@@ -10,7 +10,8 @@ _REENTRANT = re.compile(
 )
 # The line that runs the `forward` of a torch.autograd.Function where a program is strict.
 _FUNCTION = re.compile(r"_functorch[/\\]autograd_function\.py\"")
-_OF_EXPORT = re.compile(r"torch[/\\]_dynamo[/\\]")
+# What export runs itself; graphs that it has made, as those of branches, have no file.
+_OF_EXPORT = re.compile(r"torch[/\\]_dynamo[/\\]|^<eval_with_key>")
 _CALLS_FORWARD = re.compile(r"(?<!def )\bforward\b")
 _DEFINES_FORWARD = re.compile(r"\s*def forward\b")
 

@@ -14,6 +14,9 @@ ONE_LINE = '  File "/mine/net.py", line 3, in forward\n    def forward(self, x):
 HELPER = '  File "/mine/net.py", line 7, in double\n    return x * 2'
 STRICT = '  File "/torch/_dynamo/functional_export.py", line 243, in forward\n    res = root(x)\n'
 FUNCTORCH = '  File "/torch/_functorch/autograd_function.py", line 890, in inner\n    outs = fwd(x)'
+BRANCH = (
+    '  File "<eval_with_key>.5", line 10, in forward\n    cond = torch.ops.higher_order.cond(x)'
+)
 CARETS = "\n           ^^^^^^^"
 OUTER, INNER = "L__self__,,net.Net", "L__self__body,body,net.Body"
 
@@ -26,6 +29,7 @@ OUTER, INNER = "L__self__,,net.Net", "L__self__body,body,net.Body"
         ([NET, ONE_LINE, STATIC], [OUTER, INNER], True),
         ([NET, SUPER, STATIC], [OUTER, INNER], False),
         ([NET, HELPER], [OUTER], False),
+        ([NET, BRANCH], [OUTER], False),
         ([NET, HELPER, STATIC], [OUTER], True),
         ([STRICT, NET + CARETS], [OUTER], False),
         ([STRICT, NET + CARETS, FUNCTORCH, STATIC], [OUTER, INNER], True),
