@@ -24,6 +24,7 @@ from relaxjax.passes import (
     DecomposeOpsForInference,
     SetupTrainer,
 )
+from relaxjax.passes.differentiation.dependence import Dependence, depends
 from relaxjax.trainable.names import BACKBONE, PARAM_NUM, STATE_NUM
 from relaxjax.training import Trainer
 
@@ -95,6 +96,7 @@ class ImportedModel:
         compared = targets or chosen.target_types(outputs)
         setup = SetupTrainer(chosen, optimizer, [*outputs[:count], *compared], **options)
         mod = self.mod if len(outputs) == count else _first_outputs(self.mod, count)
+        self._check_trained(mod, count)
         try:
             train_mod = setup(mod)
         except Exception as error:
@@ -109,6 +111,21 @@ class ImportedModel:
         trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
         self.load(trainer)
         return trainer
+
+    def _check_trained(self, mod: IRModule, count: int) -> None:
+        """Raise where the outputs have no gradients, as PyTorch does where it goes back."""
+        function = mod[BACKBONE]
+        trained = {param: True for param in function.params if param.name in self.params}
+        known = Dependence(trained, {})
+        known.read(function.body.bindings())
+        result = function.body.body
+        outputs = result.fields[:count] if isinstance(result, Tuple) else (result,)
+        if trained and not any(depends(known.of(output)) for output in outputs):
+            raise TorchImportError(
+                "there is nothing to train: no output of the model has a gradient by one of its "
+                "parameters, as where all of `forward` is under torch.no_grad. Export the model "
+                "without that"
+            )
 
     def load(self, trainer: Trainer) -> None:
         """Give the weights and the buffers of the model to a trainer of it."""

@@ -139,3 +139,10 @@ def test_a_reentrant_checkpoint_is_an_error() -> None:
     nested = without_gradients(region, given=[Y], results=[Ref("r")], names=["r"])
     with pytest.raises(TorchImportError, match="export the model with use_reentrant=False"):
         model_of([PRODUCT, nested, result])
+
+
+def test_a_model_all_of_which_is_without_gradients_trains_nothing() -> None:
+    region = without_gradients(PRODUCT, given=[X, W], results=[Y], names=["z"])
+    with pytest.raises(TorchImportError, match=r"nothing to train: no output .* torch\.no_grad"):
+        model_of([region]).trainer(MSELoss(), SGD(0.1))
+    model_of([replace(PRODUCT, results=("z",))]).trainer(MSELoss(), SGD(0.1))
