@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from torch_graphs import FLOATS, OLD, PRODUCT, D, R, W, X, Y, model_of, without_gradients
+from torch_graphs import FLOATS, META, OLD, PRODUCT, D, R, W, X, Y, Z, model_of, without_gradients
 
 from relaxjax.ir.span import Span
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
 from relaxjax.torch import TorchImportError
-from relaxjax.torch.program import Node, Ref
+from relaxjax.torch.model import imported
+from relaxjax.torch.program import Graph, Input, Node, Output, Ref, TorchProgram
 
 ROUND = Node("aten.round.default", {"self": Y}, ("r",))
 RESULT = Node("aten.mul.Tensor", {"self": Y, "other": X}, ("z",))
@@ -146,3 +147,14 @@ def test_a_model_all_of_which_is_without_gradients_trains_nothing() -> None:
     with pytest.raises(TorchImportError, match=r"nothing to train: no output .* torch\.no_grad"):
         model_of([region]).trainer(MSELoss(), SGD(0.1))
     model_of([replace(PRODUCT, results=("z",))]).trainer(MSELoss(), SGD(0.1))
+
+
+def test_a_model_without_parameters_is_not_told_to_have_gradients() -> None:
+    graph = Graph(
+        (X,), (Node("aten.relu.default", {"self": X}, ("z",)),), (Z,), {"z": META, "x": META}
+    )
+    program = TorchProgram(
+        "net", graph, (Input("user", X),), (Output("user", Z),), {}, {}, frozenset()
+    )
+    with pytest.raises(ValueError, match="an optimizer needs at least one parameter"):
+        imported(program).trainer(MSELoss(), SGD(0.1))
