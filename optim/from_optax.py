@@ -349,8 +349,7 @@ def _hint(primitive: str) -> str:
 
 
 def _dtypes(params: tuple[Var, ...]) -> AbstractContextManager[Any]:
-    """JAX as optax expects it: 64 bits where the parameters or the user have them, and dtypes that
-    mix."""
+    """JAX as optax expects it: 64 bits where parameters or the user have them, dtypes that mix."""
     stack = ExitStack()
     stack.enter_context(x64_beside(*(param.ty for param in params)))
     stack.enter_context(jax.numpy_dtype_promotion("standard"))

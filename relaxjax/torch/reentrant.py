@@ -3,15 +3,12 @@
 from relaxjax.ir.span import add_location
 
 from .errors import TorchImportError
-from .program import Graph, SubGraph
+from .program import Graph, nodes_of
 
 
 def check_differentiable(graph: Graph) -> None:
     """Raise where PyTorch has gradients of a region that it exports as one without them."""
-    for node in graph.nodes:
-        for one in node.arguments.values():
-            if isinstance(one, SubGraph):
-                check_differentiable(one.graph)
+    for node, _ in nodes_of(graph):
         if node.is_reentrant:
             error = TorchImportError(
                 "torch.utils.checkpoint with use_reentrant=True is exported without gradients, and "
