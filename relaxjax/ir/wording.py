@@ -1,6 +1,6 @@
 """How messages and texts write names, counts and sequences."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def quoted(names: Iterable[object]) -> str:
@@ -12,6 +12,12 @@ def listed(names: Iterable[object]) -> str:
     """Names as a sentence has them: `a`, `b` and `c`."""
     *first, last = (f"`{name}`" for name in names)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def first_few(names: Sequence[str], most: int = 3) -> str:
+    """Names, and how many there are beside the first of them: "a, b, c, and 2 more"."""
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 import warnings
 
 from relaxjax.ir.span import add_location
+from relaxjax.ir.wording import first_few
 
 from .errors import TorchImportError
 from .program import Graph, Node, nodes_of
@@ -11,7 +12,6 @@ _MEND = (
     "Write it into the `forward` of a module: `s + (y - s).detach()` has the value y and the "
     "gradient of s. If it is one of a module, let that be a part of the model"
 )
-_NAMED = 3
 
 
 def check_region(graph: Graph) -> None:
@@ -41,9 +41,8 @@ def warn_of_functions(graph: Graph) -> None:
     spans = [node.span for node, _ in nodes_of(graph) if node.is_of_function and node.span]
     lines = list(dict.fromkeys(f"{span.shown_file}:{span.line}" for span in spans))
     if lines:
-        more = f", and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
         warnings.warn(
-            f"the `backward` of a torch.autograd.Function, of {', '.join(lines[:_NAMED])}{more}, "
+            f"the `backward` of a torch.autograd.Function, of {first_few(lines)}, "
             "is not in what PyTorch exports: the gradient here is that of its `forward`. If they "
             f"differ, gradients are wrong. {_MEND}",
             stacklevel=3,

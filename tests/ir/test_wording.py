@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relaxjax.ir.wording import a_kind, counted, listed, quoted, tuple_text
+from relaxjax.ir.wording import a_kind, counted, first_few, listed, quoted, tuple_text
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,11 @@ def test_no_names() -> None:
 def test_counts() -> None:
     assert [counted(n, "line") for n in (0, 1, 2)] == ["0 lines", "1 line", "2 lines"]
     assert counted(4096, "byte") == "4,096 bytes"
+
+
+def test_the_first_of_many_names() -> None:
+    assert first_few("abc") == "a, b, c"
+    assert first_few("abcde") == "a, b, c, and 2 more"
 
 
 def test_tuples_as_python_has_them() -> None:
